@@ -1,17 +1,18 @@
 #!/bin/bash
 # Reads docs and header comments as text: at most 5 % of the sentences of a file may have more than
 # 30 words, none may have a phrase of the list below, and no line of a page is wider than 100
-# columns, tables aside, which Markdown can't wrap.
+# columns, tables aside, which Markdown can't wrap. Of tests it reads the names, which are noun
+# phrases and no clauses.
 #
 #     tools/check_prose.sh [--list] [FILE...]
 #
-# Without files: all pages but results and changes, and the headers that are installed. --list shows
-# the long sentences too.
+# Without files: all pages but results and changes, the headers that are installed, and the tests.
+# --list shows the long sentences too.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 list=0
 if [ "${1:-}" = --list ]; then list=1 && shift; fi
-if [ $# -eq 0 ]; then mapfile -t files < <(git ls-files '*.md' '*.h' ':!bench/results' ':!CHANGELOG.md'); else files=("$@"); fi
+if [ $# -eq 0 ]; then mapfile -t files < <(git ls-files '*.md' '*.h' 'tests/*.cpp' ':!bench/results' ':!CHANGELOG.md'); else files=("$@"); fi
 # shellcheck disable=SC2016
 exec env LIST=$list perl -CSD -e '
   my @banned = (qr/\bthat which\b/i, qr/\bthere is not\b/i, qr/\b(go|goes|going|went|gone) on\b/i,
@@ -21,6 +22,14 @@ exec env LIST=$list perl -CSD -e '
   my $bad = 0;
   for my $file (@ARGV) {
     open(my $in, "<", $file) or die "$file: $!\n";
+    if ($file =~ /\.(cpp|h)$/) {
+      my $source = do { local $/; <$in> };
+      while ($source =~ /\bTEST(?:_[FP])?\(\s*(\w+),\s*((?:What|Who|Whose|Where|When|While|How|That|If)[A-Z]\w*)/g) {
+        print "$file: $1.$2 is a clause; name the test with a noun phrase\n"; $bad++;
+      }
+      next if $file =~ /\.cpp$/;
+      seek($in, 0, 0);
+    }
     my ($code, @texts, $text, $wide) = (0, (), "");
     my $flush = sub { push @texts, $text if $text =~ /\w/; $text = ""; };
     while (my $line = <$in>) {

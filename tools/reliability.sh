@@ -63,7 +63,7 @@ PENSTOCK_SCHEDULES=1000000 build/release/bin/engine_schedules_test
 PENSTOCK_CHANGES=25 PENSTOCK_OUTCOMES=20 build/release/bin/engine_tests --gtest_filter='*ChangedFiles*:Outcomes.*'
 PENSTOCK_GRAPHS="${PENSTOCK_GRAPHS:-100000}" build/release/bin/conformance_tests --gtest_filter='Budgets.AreEnough*'
 PENSTOCK_KILLS="${PENSTOCK_TRAIN_KILLS:-100}" build/release/bin/e2e_train_test --gtest_filter='*Killed*'
-PENSTOCK_TRAIN_STEPS=200 ctest --preset release -R '^towers/trainer/Trainer\.(TowersAreAsOne|Learns)'
+PENSTOCK_TRAIN_STEPS=200 ctest --preset release -R '^towers/trainer/Trainer\.(TowersAsOne|Learns)'
 ctest --preset release -L reliability -E '^(crash|storm|rss|limits|cluster/kills|cluster/served_kills|http/upload_kills)/'
 tools/build.sh release penstock_tool penstock_cluster_module
 tests/cluster/same_bits_test.sh build/release/bin/penstock full

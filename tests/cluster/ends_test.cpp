@@ -66,7 +66,7 @@ class Ends : public testing::TestWithParam<int> {
   std::vector<std::unique_ptr<Program>> ranks_;
 };
 
-TEST_P(Ends, ASigtermSavesOnePositionOfAll) {
+TEST_P(Ends, OnePositionAtSigterm) {
   const TimeLimit limit(110);
   start("7");
   if (HasFatalFailure()) return;

@@ -53,7 +53,7 @@ std::string failure_of(int rank, const std::string& text) {
   return last.SerializeAsString();
 }
 
-TEST(EtcdMembers, WhoseKeyGoesWithoutAWordIsLost) {
+TEST(EtcdMembers, LostKey) {
   EtcdMembers members = three();
   EXPECT_EQ(members.next_revision(), 101);
   members.apply(Events().gone(kKeys.rank(kRun, 1)).response);
@@ -65,13 +65,13 @@ TEST(EtcdMembers, WhoseKeyGoesWithoutAWordIsLost) {
       << "what has ended stays ended";
 }
 
-TEST(EtcdMembers, ThoseWhoGoTogetherAreNamedTogether) {
+TEST(EtcdMembers, SimultaneousLosses) {
   EtcdMembers members = three();
   members.apply(Events().gone(kKeys.rank(kRun, 2)).gone(kKeys.rank(kRun, 0)).response);
   EXPECT_EQ(text_of(members.status()), "ranks 2, 0 were lost: no sign of life for 1500 ms");
 }
 
-TEST(EtcdMembers, WhoLeftIsNotLost) {
+TEST(EtcdMembers, DepartedMember) {
   EtcdMembers members = three();
   members.apply(Events().put(kKeys.left(kRun, 1)).gone(kKeys.rank(kRun, 1)).response);
   members.apply(Events().put(kKeys.left(kRun, 2)).response);
@@ -80,7 +80,7 @@ TEST(EtcdMembers, WhoLeftIsNotLost) {
   EXPECT_EQ(members.refused(), 0U);
 }
 
-TEST(EtcdMembers, TheFirstFailureCounts) {
+TEST(EtcdMembers, FirstFailure) {
   EtcdMembers members = three();
   members.apply(Events()
                     .put(kKeys.ended(kRun), failure_of(2, "a bad record"))
@@ -96,7 +96,7 @@ TEST(EtcdMembers, TheFirstFailureCounts) {
   EXPECT_EQ(text_of(others.status()), "rank 1 was lost: no sign of life for 1500 ms");
 }
 
-TEST(EtcdMembers, NonsenseIsCountedAndHarmsNobody) {
+TEST(EtcdMembers, MalformedEvents) {
   EtcdMembers members = three();
   members.apply(Events()
                     .gone("/penstock/job/another/signs/rank/1")
@@ -114,7 +114,7 @@ TEST(EtcdMembers, NonsenseIsCountedAndHarmsNobody) {
   EXPECT_EQ(members.next_revision(), 110);
 }
 
-TEST(EtcdMembers, WhatEtcdHasForgottenIsSeenInWhatIsThere) {
+TEST(EtcdMembers, CompactedHistory) {
   RangeResponse now;
   now.mutable_header()->set_revision(500);
   for (const std::string& key : {kKeys.rank(kRun, 0), kKeys.left(kRun, 2)})
@@ -129,7 +129,7 @@ TEST(EtcdMembers, WhatEtcdHasForgottenIsSeenInWhatIsThere) {
   EXPECT_EQ(text_of(others.status()), "");
 }
 
-TEST(EtcdMembers, RankZeroWaitsForThoseWhoAreThere) {
+TEST(EtcdMembers, RemainingRanks) {
   RangeResponse now;
   const auto add = [&](const std::string& key) { now.add_kvs()->set_key(key); };
   EXPECT_TRUE(all_left(now, kKeys.signs(kRun), 3));
@@ -144,7 +144,7 @@ TEST(EtcdMembers, RankZeroWaitsForThoseWhoAreThere) {
   EXPECT_TRUE(all_left(now, kKeys.signs(kRun), 3));
 }
 
-TEST(EtcdMembers, RegistrationsAreComparedAsTheLobbyDoes) {
+TEST(EtcdMembers, DifferingRegistrations) {
   RangeResponse ranks;
   const auto add = [&](int rank, const std::string& version, int key) {
     wire::JoinRequest request;

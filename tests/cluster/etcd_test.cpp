@@ -73,7 +73,7 @@ class Etcd : public testing::Test {
   std::unique_ptr<EtcdClient> client_;
 };
 
-TEST_F(Etcd, AProcessWhoseLeaseHasEndedWritesNothing) {
+TEST_F(Etcd, WritesBehindAnExpiredLease) {
   const TimeLimit limit(60);
   // So patient that it does not notice by itself.
   const auto old = open("job", 0, 1, 60s);
@@ -92,7 +92,7 @@ TEST_F(Etcd, AProcessWhoseLeaseHasEndedWritesNothing) {
   EXPECT_TRUE(fresh->status().ok());
 }
 
-TEST_F(Etcd, AProcessWhoseLeaseHasEndedHearsOfIt) {
+TEST_F(Etcd, ExpiredLease) {
   const TimeLimit limit(60);
   const auto errors = on_all(2, [&](int rank) {
     const auto mine = open("job", rank, 2);
@@ -107,7 +107,7 @@ TEST_F(Etcd, AProcessWhoseLeaseHasEndedHearsOfIt) {
   EXPECT_NE(errors[0].find("lost"), std::string::npos) << errors[0];
 }
 
-TEST_F(Etcd, JobsDontSeeEachOtherAndLeaveNothing) {
+TEST_F(Etcd, SeparateJobs) {
   const TimeLimit limit(60);
   const std::vector<std::string> jobs{"a", "a-b", "a.b", "A"};
   const auto errors = on_all(8, [&](int thread) {
@@ -122,7 +122,7 @@ TEST_F(Etcd, JobsDontSeeEachOtherAndLeaveNothing) {
   wait_until_nothing_is_left();
 }
 
-TEST_F(Etcd, AJobGoesOnWhileEtcdIsAwayForLessThanItsPatience) {
+TEST_F(Etcd, ShortOutage) {
   const TimeLimit limit(120);
   const auto errors = on_all(2, [&](int rank) {
     const auto mine = open("job", rank, 2, 40s);  // etcd may be slow to start
@@ -153,7 +153,7 @@ TEST_F(Etcd, AJobGoesOnWhileEtcdIsAwayForLessThanItsPatience) {
   for (const std::string& error : errors) EXPECT_EQ(error, "");
 }
 
-TEST_F(Etcd, NonsenseUnderAJobsKeysHarmsNobody) {
+TEST_F(Etcd, MalformedKeys) {
   const TimeLimit limit(60);
   const auto errors = on_all(2, [&](int rank) {
     const auto mine = open("job", rank, 2, 5s);
@@ -186,7 +186,7 @@ TEST_F(Etcd, NonsenseUnderAJobsKeysHarmsNobody) {
   for (const std::string& error : errors) EXPECT_EQ(error, "");
 }
 
-TEST(EtcdAddress, WhereNobodyAnswersIsSaid) {
+TEST(EtcdAddress, UnreachableAddress) {
   const TimeLimit limit(60);
   const std::string address = test::free_address();
   const std::string error = error_of([&] {
@@ -199,7 +199,7 @@ TEST(EtcdAddress, WhereNobodyAnswersIsSaid) {
             std::string::npos);
 }
 
-TEST(EtcdAddress, WhatIsNoEtcdIsSaid) {
+TEST(EtcdAddress, ForeignServer) {
   const TimeLimit limit(60);
   const std::string address = test::free_address();
   const auto rank_0 = open_grpc(rank_of(address, 0, 2), options_of());
@@ -210,7 +210,7 @@ TEST(EtcdAddress, WhatIsNoEtcdIsSaid) {
       << error;
 }
 
-TEST(EtcdTls, WhoShowsNoCertificateOfItsAuthorityIsNotLetIn) {
+TEST(EtcdTls, UntrustedCertificate) {
   const TimeLimit limit(60);
   const TempFolder folder;
   if (!EtcdServer::installed()) GTEST_SKIP() << "etcd is not installed: this is NOT tested";

@@ -131,7 +131,7 @@ TEST(Evaluator, StandsInsideOrOutsideOfTheCluster) {
   }
 }
 
-TEST(Evaluator, ItsDeathMattersToNobody) {
+TEST(Evaluator, KilledEvaluator) {
   const TimeLimit limit(110);
   const TempFolder folder;
   const std::string kept = folder / "kept";
@@ -168,7 +168,7 @@ TEST(Evaluator, GoesOnWithARunThatGoesOn) {
   }
 }
 
-TEST(Evaluator, OnlyAnEndIsAnEnd) {
+TEST(Evaluator, StoppedRun) {
   const TimeLimit limit(110);
   const TempFolder folder;
   const std::string kept = folder / "kept";

@@ -344,7 +344,7 @@ void print() {
                 times[times.size() / 2], times[(times.size() - 1) * 99 / 100], times.back());
 }
 
-TEST(Kills, SurvivorsNameWhomTheyLostAndTheBitsStay) {
+TEST(Kills, SurvivorsAndBitsAcrossKills) {
   const int kills = number_of("PENSTOCK_KILLS", 20);
   const TimeLimit limit(static_cast<unsigned>(100 + kills * 20));
   const KillsLog reference = undisturbed();

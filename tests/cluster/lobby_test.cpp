@@ -79,7 +79,7 @@ TEST(Lobby, NamesTheOddRank) {
   for (const Row& row : rows) EXPECT_EQ(text_of(complete(row.facts).status()), row.verdict);
 }
 
-TEST(Lobby, WhoGivesNoSignIsLost) {
+TEST(Lobby, SilentRank) {
   Lobby lobby = complete({{}, {}, {}});
   lobby.beat(0, "p0", at(4));
   lobby.beat(2, "p2", at(3));
@@ -94,7 +94,7 @@ TEST(Lobby, WhoGivesNoSignIsLost) {
       << "what has ended stays ended";
 }
 
-TEST(Lobby, WhoLeftIsNotLost) {
+TEST(Lobby, DepartedRank) {
   Lobby lobby = complete({{}, {}});
   lobby.leave(1, "p1");
   EXPECT_FALSE(lobby.all_left(at(1)));
@@ -107,7 +107,7 @@ TEST(Lobby, WhoLeftIsNotLost) {
   EXPECT_TRUE(lobby.all_left(at(30)));
 }
 
-TEST(Lobby, TheFirstFailureCounts) {
+TEST(Lobby, FirstFailure) {
   Lobby lobby = complete({{}, {}});
   lobby.fail(1, "p1", Error(ErrorCode::data_loss, "a bad record"));
   lobby.fail(0, "p0", Error(ErrorCode::internal, "later"));
@@ -116,7 +116,7 @@ TEST(Lobby, TheFirstFailureCounts) {
   EXPECT_EQ(lobby.status().error().code(), ErrorCode::data_loss);
 }
 
-TEST(Lobby, LongListsAreCut) {
+TEST(Lobby, LongLists) {
   const Lobby lobby(4096, 5s);
   EXPECT_EQ(lobby.missing(), "ranks 0, 1, 2, 3, 4, 5, 6, 7 and 4088 more");
 }

@@ -69,7 +69,7 @@ TEST(LostParameters, AreNamedInTime) {
   waits.join();
 }
 
-TEST(LostParameters, ThatNeverCameAreNotReached) {
+TEST(LostParameters, UnreachableServer) {
   const TimeLimit limit(60);
   const std::string address = free_address();
   const auto client = open_by_grpc("ps 0", address, impatient());
@@ -94,7 +94,7 @@ TEST(LostParameters, AreNotWaitedForByOtherServers) {
   EXPECT_EQ(error_of([&] { client->keep_here("run"); }).find(start), 0U);
 }
 
-TEST(LostParameters, ThatComeLaterAreWaitedFor) {
+TEST(LostParameters, LateServer) {
   const TimeLimit limit(60);
   const std::string address = free_address();
   RendezvousOptions options = impatient();
@@ -111,7 +111,7 @@ TEST(LostParameters, ThatComeLaterAreWaitedFor) {
   EXPECT_EQ(held.begun.run, "run");
 }
 
-TEST(LostParameters, ABrokenConnectionIsMadeAgainAndAPushAppliedOnce) {
+TEST(LostParameters, BrokenConnection) {
   const TimeLimit limit(100);
   const std::string address = free_address();
   HeldServer held;
@@ -133,7 +133,7 @@ TEST(LostParameters, ABrokenConnectionIsMadeAgainAndAPushAppliedOnce) {
   }
 }
 
-TEST(LostParameters, WhoTakesNothingIsLostAndLetsMemoryGo) {
+TEST(LostParameters, StalledReceiver) {
   const TimeLimit limit(60);
   const std::string address = free_address();
   HeldServer held;
@@ -153,7 +153,7 @@ TEST(LostParameters, WhoTakesNothingIsLostAndLetsMemoryGo) {
   ones = {};
 }
 
-TEST(LostParameters, SignsOfLifeAreGivenAndLostOnesLookedFor) {
+TEST(LostParameters, SignsOfLife) {
   const TimeLimit limit(60);
   const std::string address = free_address();
   HeldServer held;
@@ -177,7 +177,7 @@ TEST(LostParameters, SignsOfLifeAreGivenAndLostOnesLookedFor) {
 }
 
 /// What others ended is told apart from what is wrong with a question.
-TEST(LostParameters, ALossIsRemembered) {
+TEST(LostParameters, RememberedLoss) {
   const TimeLimit limit(60);
   const std::string address = free_address();
   HeldServer held;
@@ -197,7 +197,7 @@ TEST(LostParameters, ALossIsRemembered) {
   EXPECT_EQ(std::string(client->loss().error().what()), lost);
 }
 
-TEST(LostParameters, WhatVariablesCantHaveIsRefused) {
+TEST(LostParameters, InvalidPushes) {
   const TimeLimit limit(60);
   const std::string address = free_address();
   HeldServer held;
@@ -230,7 +230,7 @@ TEST(LostParameters, WhatVariablesCantHaveIsRefused) {
   EXPECT_EQ(held.values[0].back(), 1);
 }
 
-TEST(StrangersToParameters, BeyondLoopbackItWantsTlsAndAToken) {
+TEST(StrangersToParameters, BeyondLoopback) {
   HeldServer held;
   RendezvousOptions options = test::options_of();
   EXPECT_NE(error_of([&] { serve_by_grpc(held, "0.0.0.0:1", options, {}); }).find("--tls-cert"),

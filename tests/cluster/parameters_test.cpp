@@ -323,7 +323,7 @@ TEST_P(Parameters, WaitNoLongerThanTheyAreTold) {
   EXPECT_TRUE(server().take(kWorker, 0, 20s, step, finished));
 }
 
-TEST_P(Parameters, ErrorsArriveAsTheyWere) {
+TEST_P(Parameters, Errors) {
   begin({1});
   for (int code = 0; code <= static_cast<int>(ErrorCode::mismatch); ++code) {
     held().fail(Status(static_cast<ErrorCode>(code), "worker 2 was lost: \xff"));
@@ -339,7 +339,7 @@ TEST_P(Parameters, ErrorsArriveAsTheyWere) {
   }
 }
 
-TEST_P(Parameters, WhatEndedTheRunEndsWhoWaits) {
+TEST_P(Parameters, WaitsAtTheEndOfTheRun) {
   begin({1});
   if (GetParam() != Way::direct) server().enter(kWorker, {}, 5s);
   std::jthread later([&] {

@@ -195,7 +195,7 @@ TEST(Groups, GatherWhatEachRankHas) {
       EXPECT_EQ(error, "");
 }
 
-TEST(Groups, WhatOneRankFailedWithEndsAllThatWait) {
+TEST(Groups, FailureOfOneRank) {
   const TimeLimit limit(60);
   const auto errors = with_groups(3, Exchange::ring, [](ProcessGroup& group) {
     std::vector<float> values(1000, 1.0F);
@@ -212,7 +212,7 @@ TEST(Groups, WhatOneRankFailedWithEndsAllThatWait) {
     EXPECT_EQ(errors[static_cast<std::size_t>(other)], "rank 1: a bad record");
 }
 
-TEST(Groups, OverGrpcStrangersGetNoStream) {
+TEST(Groups, StrangersOverGrpc) {
   const TimeLimit limit(60);
   const std::string address = free_address();
   std::string listens;

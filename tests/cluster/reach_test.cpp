@@ -31,7 +31,7 @@ Cluster member(const std::vector<std::string>& addresses, int rank) {
   return resolve(Environment({}), {.cluster = list, .rank = rank});
 }
 
-TEST(Reach, AllMembersFindEachOther) {
+TEST(Reach, AllMembers) {
   const TimeLimit limit(60);
   const auto addresses = free_addresses(3);
   std::vector<std::future<std::vector<Reached>>> all;
@@ -78,7 +78,7 @@ TEST(Reach, SaysThatAnAddressIsTaken) {
   }
 }
 
-TEST(Reach, RanksWithoutAddressesMeetAtTheRendezvous) {
+TEST(Reach, RanksWithoutAddresses) {
   const TimeLimit limit(60);
   const std::string address = free_addresses(1).front();
   const auto rank = [&](int number) {

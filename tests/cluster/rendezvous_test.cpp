@@ -62,7 +62,7 @@ class RendezvousOf : public testing::TestWithParam<Kind> {
 INSTANTIATE_TEST_SUITE_P(Kept, RendezvousOf, testing::Values(Kind{"by_rank_0"}, Kind{"etcd"}),
                          [](const auto& row) { return row.param.name; });
 
-TEST_P(RendezvousOf, RanksMeetAndTellEachOther) {
+TEST_P(RendezvousOf, KeysOfAllRanks) {
   const TimeLimit limit(60);
   for (const int world : {1, 2, 4}) {
     const std::string there = place();
@@ -81,7 +81,7 @@ TEST_P(RendezvousOf, RanksMeetAndTellEachOther) {
   }
 }
 
-TEST_P(RendezvousOf, RankZeroHearsWhatEachSaysAndAllKnowItsClock) {
+TEST_P(RendezvousOf, MessagesToRankZeroAndItsClock) {
   const TimeLimit limit(60);
   const std::string there = place();
   std::atomic<int> done = 0;
@@ -116,7 +116,7 @@ TEST_P(RendezvousOf, RankZeroHearsWhatEachSaysAndAllKnowItsClock) {
   for (const std::string& error : errors) EXPECT_EQ(error, "");
 }
 
-TEST_P(RendezvousOf, RanksMeetAgainAtOnceWhereTheyMet) {
+TEST_P(RendezvousOf, ReusedAddress) {
   const TimeLimit limit(60);
   const std::string there = place();
   for (const int world : {2, 3, 1, 2})
@@ -132,7 +132,7 @@ TEST_P(RendezvousOf, RanksMeetAgainAtOnceWhereTheyMet) {
       EXPECT_EQ(error, "") << world;
 }
 
-TEST_P(RendezvousOf, EveryRankHearsWhoIsOdd) {
+TEST_P(RendezvousOf, OddRank) {
   const TimeLimit limit(60);
   const std::string there = place();
   const auto errors = on_all(3, [&](int rank) {
@@ -155,7 +155,7 @@ TEST_P(RendezvousOf, NamesWhoDidNotCome) {
             std::string::npos);
 }
 
-TEST_P(RendezvousOf, RanksThatKnowOfAnotherNumberOfThemAreRefused) {
+TEST_P(RendezvousOf, OtherNumbersOfRanks) {
   const TimeLimit limit(60);
   const std::string there = place();
   RendezvousOptions options = options_of();
@@ -176,7 +176,7 @@ TEST_P(RendezvousOf, RanksThatKnowOfAnotherNumberOfThemAreRefused) {
   EXPECT_EQ(errors[2], "rank 1 says that 3 train, rank 0 that 2 do");
 }
 
-TEST_P(RendezvousOf, TheSecondThatSaysThatItIsARankIsRefused) {
+TEST_P(RendezvousOf, DuplicateRank) {
   const TimeLimit limit(60);
   const std::string there = place();
   RendezvousOptions options = options_of();
@@ -204,7 +204,7 @@ TEST_P(RendezvousOf, TheSecondThatSaysThatItIsARankIsRefused) {
             "before the job had ended");
 }
 
-TEST_P(RendezvousOf, AFailureEndsAllOthers) {
+TEST_P(RendezvousOf, FailureOfOneRank) {
   const TimeLimit limit(60);
   const std::string there = place();
   std::atomic<int> told = 0;
@@ -229,7 +229,7 @@ TEST_P(RendezvousOf, AFailureEndsAllOthers) {
   for (const std::string& error : errors) EXPECT_EQ(error, "rank 2: a bad record");
 }
 
-TEST_P(RendezvousOf, AKeyThatNobodyTellsIsAnError) {
+TEST_P(RendezvousOf, UnknownAndOversizedKeys) {
   const TimeLimit limit(60);
   const auto alone = open(place(), 0, 1);
   alone->join({});
@@ -243,7 +243,7 @@ TEST_P(RendezvousOf, AKeyThatNobodyTellsIsAnError) {
   EXPECT_EQ(alone->get("large", 1s).size(), std::size_t{1 << 20});
 }
 
-TEST_P(RendezvousOf, WhoLeftWellIsNotLost) {
+TEST_P(RendezvousOf, DepartedRank) {
   const TimeLimit limit(60);
   const std::string there = place();
   RendezvousOptions options = options_of();
@@ -266,7 +266,7 @@ TEST_P(RendezvousOf, WhoLeftWellIsNotLost) {
   for (const std::string& error : errors) EXPECT_EQ(error, "");
 }
 
-TEST(Rendezvous, OneAddressIsOneJobs) {
+TEST(Rendezvous, AddressInUse) {
   const TimeLimit limit(60);
   const std::string address = free_address();
   const auto first = open_grpc(rank_of(address, 0, 1), options_of());

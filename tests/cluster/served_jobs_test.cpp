@@ -101,7 +101,7 @@ nlohmann::json result_of(Job job, const Program* killed = nullptr) {
 
 class ServedJobs : public testing::TestWithParam<const char*> {};
 
-TEST_P(ServedJobs, AllEndWell) {
+TEST_P(ServedJobs, NormalEnd) {
   const TimeLimit limit(110);
   const TempFolder folder;
   const std::string data = write_cifar(folder, 37);
@@ -142,7 +142,7 @@ INSTANTIATE_TEST_SUITE_P(With, ServedJobs, testing::Values("async", "sync_replic
                          [](const auto& row) { return std::string(row.param); });
 
 /// Of its table rows are pushed and pulled; by sgd that changes no bit.
-TEST(ServedJobs, TextsHaveTheBitsOfReplicated) {
+TEST(ServedJobs, BitsOfTextMatching) {
   const TimeLimit limit(110);
   const TempFolder folder;
   std::string csv = "query,positive,negative\n";
@@ -163,7 +163,7 @@ TEST(ServedJobs, TextsHaveTheBitsOfReplicated) {
   EXPECT_EQ(many["steps"], 24U);
 }
 
-TEST(ServedJobs, ALostWorkerEndsNothing) {
+TEST(ServedJobs, LostWorker) {
   const TimeLimit limit(110);
   const TempFolder folder;
   const std::string kept = folder / "kept";
@@ -176,7 +176,7 @@ TEST(ServedJobs, ALostWorkerEndsNothing) {
   EXPECT_FALSE(result.is_null());
 }
 
-TEST(ServedJobs, ALostServerEndsTheJobAndIsNamed) {
+TEST(ServedJobs, LostServer) {
   const TimeLimit limit(110);
   const TempFolder folder;
   const std::string kept = folder / "kept";
@@ -192,7 +192,7 @@ TEST(ServedJobs, ALostServerEndsTheJobAndIsNamed) {
   }
 }
 
-TEST(ServedJobs, ALostChiefEndsTheJobAndIsNamed) {
+TEST(ServedJobs, LostChief) {
   const TimeLimit limit(110);
   const TempFolder folder;
   const std::string kept = folder / "kept";
@@ -208,7 +208,7 @@ TEST(ServedJobs, ALostChiefEndsTheJobAndIsNamed) {
   }
 }
 
-TEST(ServedJobs, OtherFactsAreRefused) {
+TEST(ServedJobs, OtherFacts) {
   const TimeLimit limit(110);
   const TempFolder folder;
   Job job = start_job(flags_of(write_cifar(folder, 37), "async"), {"--seed", "7"});
@@ -217,7 +217,7 @@ TEST(ServedJobs, OtherFactsAreRefused) {
   EXPECT_NE(odd.err.find("seed"), std::string::npos) << odd.err;
 }
 
-TEST(ServedJobs, SeveralProcessesWithoutServersAreRefused) {
+TEST(ServedJobs, SeveralProcessesWithoutServers) {
   const TimeLimit limit(60);
   const TempFolder folder;
   for (const char* strategy : {"async", "sync_replicas"}) {

@@ -242,7 +242,7 @@ void print() {
       figures.pushes.repeated, figures.other_ids, figures.compared, figures.other_digests);
 }
 
-TEST(ServedKills, EachPushCountsOnceAndTheRestGoOn) {
+TEST(ServedKills, PushesAcrossKills) {
   const int kills = number_of("PENSTOCK_KILLS", 20);
   const TimeLimit limit(static_cast<unsigned>(200 + kills * 20));
   Rng random(static_cast<std::uint64_t>(number_of("PENSTOCK_KILLS_SEED", 1)), 0, 1);

@@ -33,7 +33,7 @@ using test::on_all;
 using test::options_of;
 using test::rank_of;
 
-TEST(Strangers, BeyondLoopbackItWantsTlsAndAToken) {
+TEST(Strangers, BeyondLoopback) {
   RendezvousOptions options = options_of();
   EXPECT_NE(error_of([&] { open_grpc(rank_of("0.0.0.0:1", 0, 2), options); }).find("--tls-cert"),
             std::string::npos);

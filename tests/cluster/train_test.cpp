@@ -58,7 +58,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Way{"small_buckets", {"--bucket", "4096"}}),
     [](const auto& row) { return row.param.name; });
 
-TEST(Processes, AnyNumberGoesOnWhereAnyOtherStopped) {
+TEST(Processes, ResumeWithAnotherNumber) {
   const TimeLimit limit(110);
   const test::TempFolder folder;
   const std::string data = write_cifar(folder, 45);
@@ -78,7 +78,7 @@ TEST(Processes, AnyNumberGoesOnWhereAnyOtherStopped) {
   EXPECT_EQ(last["steps"], straight["steps"]);
 }
 
-TEST(Processes, TheRingsLossesAreNear) {
+TEST(Processes, LossesOfTheRing) {
   const TimeLimit limit(110);
   const test::TempFolder folder;
   const auto data = write_cifar(folder, 45);
@@ -91,7 +91,7 @@ TEST(Processes, TheRingsLossesAreNear) {
                 1e-4);
 }
 
-TEST(Processes, GradientsMayBeRoundedOnTheirWay) {
+TEST(Processes, RoundedGradients) {
   const TimeLimit limit(110);
   const test::TempFolder folder;
   const auto data = write_cifar(folder, 29);
@@ -111,7 +111,7 @@ TEST(Processes, GradientsMayBeRoundedOnTheirWay) {
                 1e-2);
 }
 
-TEST(Processes, WhoWasLostIsNamedByAllOthers) {
+TEST(Processes, LostRank) {
   const TimeLimit limit(110);
   const test::TempFolder folder;
   for (const int lost : {1, 0}) {
@@ -129,7 +129,7 @@ TEST(Processes, WhoWasLostIsNamedByAllOthers) {
   }
 }
 
-TEST(Processes, ASigtermAtAnyRankEndsAllAtOneStep) {
+TEST(Processes, SigtermAtAnyRank) {
   const TimeLimit limit(110);
   const test::TempFolder folder;
   const std::string data = write_cifar(folder, 29);
@@ -168,7 +168,7 @@ TEST(Processes, ASigtermAtAnyRankEndsAllAtOneStep) {
   EXPECT_EQ(on["steps"], steps + 2);
 }
 
-TEST(Processes, WhatDiffersIsNamedBeforeAnythingIsTrained) {
+TEST(Processes, DifferingSettings) {
   const TimeLimit limit(110);
   const test::TempFolder folder;
   const std::string port = std::to_string(free_port());

@@ -48,7 +48,7 @@ TEST(VariableUpdate, OfParameterServersMayBeAsync) {
   EXPECT_GT(outcome.json()["steps"], 0U);
 }
 
-TEST(VariableUpdate, IndependentTowersLearnNothingOfEachOther) {
+TEST(VariableUpdate, IndependentTowers) {
   const TimeLimit limit(110);
   const TempFolder folder;
   const std::string data = write_cifar(folder, 24);

@@ -113,7 +113,7 @@ TEST(VirtualTowers, GoOnWithOtherNumbersAfterKills) {
   EXPECT_EQ(last["steps"], straight["steps"]);
 }
 
-TEST(VirtualTowers, ARankWithANewerCheckpointThanRank0IsNamed) {
+TEST(VirtualTowers, RankWithANewerCheckpoint) {
   const TimeLimit limit(110);
   const test::TempFolder folder;
   const std::string data = write_cifar(folder, 29);
@@ -130,7 +130,7 @@ TEST(VirtualTowers, ARankWithANewerCheckpointThanRank0IsNamed) {
   }
 }
 
-TEST(VirtualTowers, ThatCantBeDividedAreRefused) {
+TEST(VirtualTowers, IndivisibleNumbers) {
   const TimeLimit limit(110);
   const test::TempFolder folder;
   const std::string data = write_cifar(folder, 29);

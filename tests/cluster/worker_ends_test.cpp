@@ -137,7 +137,7 @@ TEST(WorkerEnds, OfARunsProcessAreHeardByTheWorker) {
   }
 }
 
-TEST(WorkerEnds, WhereNothingGoesAnyMoreAreHeardInTime) {
+TEST(WorkerEnds, StalledConnection) {
   const TimeLimit limit(60);
   const auto port = listen_for_runs("127.0.0.1:0", {}, echoes());
   Proxy proxy(port->address());

@@ -80,7 +80,7 @@ grpc::Status call(const std::string& address, const std::string& method, const s
   return status;
 }
 
-TEST(WorkerStrangers, AddressesThatNobodyMayUseAreRefused) {
+TEST(WorkerStrangers, ForbiddenAddresses) {
   Heard heard;
   const auto listen = [](const std::string& address, const WorkerSecurity& security = {}) {
     return test::error_of([&] { static_cast<void>(listen_for_runs(address, security, echoes())); });
@@ -125,7 +125,7 @@ TEST(WorkerStrangers, WithoutTheTokenAreRefusedForGood) {
   EXPECT_TRUE(works(port->address(), security));
 }
 
-TEST(WorkerStrangers, ThatAWorkerTakesNotInMayTryAgain) {
+TEST(WorkerStrangers, RunsNotAccepted) {
   const TimeLimit limit(60);
   const auto port =
       listen_for_runs("127.0.0.1:0", {}, [](WorkerLink& /*link*/) { return nullptr; });
@@ -135,7 +135,7 @@ TEST(WorkerStrangers, ThatAWorkerTakesNotInMayTryAgain) {
   EXPECT_EQ(port->refused(), 0U);
 }
 
-TEST(WorkerStrangers, ThatSayNonsenseHarmNobody) {
+TEST(WorkerStrangers, RandomBytes) {
   const TimeLimit limit(60);
   const auto port = listen_for_runs("127.0.0.1:0", {}, echoes());
   Heard heard;
@@ -162,7 +162,7 @@ TEST(WorkerStrangers, ThatSayNonsenseHarmNobody) {
   EXPECT_TRUE(works(address, {}));
 }
 
-TEST(WorkerStrangers, ThatSayTooMuchEndTheirLinkOnly) {
+TEST(WorkerStrangers, OversizedMessage) {
   const TimeLimit limit(60);
   const auto accepted = std::make_shared<Heard>();
   const auto port = listen_for_runs("127.0.0.1:0", {}, [&](WorkerLink& link) {

@@ -173,7 +173,7 @@ TEST_F(WorkersInEtcd, EndWithTheirWatchWhateverEtcdDoes) {
   server_->signal(SIGCONT);
 }
 
-TEST(WorkersNowhere, WhatIsNoFolderOfEtcdIsRefused) {
+TEST(WorkersNowhere, InvalidFolders) {
   const auto refused = [](const std::string& url, const WorkerSecurity& security = {}) {
     return error_of([&] { static_cast<void>(watch_workers(url, security, [](const auto&) {})); });
   };
@@ -191,7 +191,7 @@ TEST(WorkersNowhere, WhatIsNoFolderOfEtcdIsRefused) {
             std::string::npos);
 }
 
-TEST(WorkersNowhere, WhoDoesNotReachEtcdTriesOnUntilTheEnd) {
+TEST(WorkersNowhere, UnreachableEtcd) {
   const TimeLimit limit(60);
   Told told;
   const std::string url = "etcd://" + free_address() + "/a";

@@ -243,7 +243,7 @@ TEST_F(InputWorkers, OpenNothingOutsideOfTheirFolder) {
   EXPECT_THAT(cache.err, HasSubstr("a worker writes nothing"));
 }
 
-TEST_F(InputWorkers, ThatAreNotThereEndTheRunInTimeAndAreNamed) {
+TEST_F(InputWorkers, MissingWorker) {
   const Outcome outcome =
       run_program({"profile", "photos", "--batch", "16", "--quiet", "--workers", "127.0.0.1:9",
                    "--local-threads", "0", "--worker-timeout", "0.5"});

@@ -303,7 +303,7 @@ TEST(Budgets, OfCachesEndARunBehindTheSameElement) {
 
 // An element that finds no memory is none of those that are shared out. Once it was dropped with
 // the elements of other shards, and others came in its place.
-TEST(Budgets, ThatAreTooSmallAreToldToEveryShard) {
+TEST(Budgets, TooSmallForAShard) {
   const test::TimeLimit limit(100);
   const Dataset input = takes(test::numbers(57), 106, true).unique();
   for (std::int64_t shard = 0; shard < 3; ++shard) {
@@ -316,7 +316,7 @@ TEST(Budgets, ThatAreTooSmallAreToldToEveryShard) {
 }
 
 // What comes behind a stage that throws is unknown, so all shards end with its error.
-TEST(Budgets, StagesThatEndEarlyEndEveryShard) {
+TEST(Budgets, StagesThatEndEarly) {
   const test::TimeLimit limit(100);
   const auto nothing = [](Element element) { return element; };
   const auto all = [](const Element&) { return true; };
@@ -329,7 +329,7 @@ TEST(Budgets, StagesThatEndEarlyEndEveryShard) {
 }
 
 // The input may have failed ahead of the element that the run goes back to.
-TEST(Budgets, ARunThatGoesBackIsNotOver) {
+TEST(Budgets, RunThatGoesBack) {
   const test::TimeLimit limit(200);
   const Dataset shuffled =
       takes(test::numbers(26), 7, true).cache().shuffle({.buffer = 5, .seed = 1});

@@ -164,7 +164,7 @@ TEST_P(Conformance, ExactStates) {
   }
 }
 
-TEST_P(Conformance, TwoRunsOfOneGraphDoNotTouchEachOther) {
+TEST_P(Conformance, TwoRunsOfOneGraph) {
   const Dataset dataset = GetParam().build(numbers(20));
   const auto expected = outcomes(dataset, {.seed = 3, .threads = 1}, GetParam().unordered);
   Iterator a = dataset.iterate({.seed = 3, .threads = 2});
@@ -193,7 +193,7 @@ TEST_P(Conformance, TwoRunsOfOneGraphDoNotTouchEachOther) {
   EXPECT_EQ(of_b, expected);
 }
 
-TEST_P(Conformance, EpochsCanBeLeftEarly) {
+TEST_P(Conformance, EpochsLeftEarly) {
   const Dataset dataset = GetParam().build(numbers(20));
   if (GetParam().unordered) return;
   const auto all = outcomes(dataset, {.seed = 3, .epochs = 3, .threads = 1}, false);
@@ -254,7 +254,7 @@ TEST_P(Conformance, IsRestoredAtEveryPosition) {
   }
 }
 
-TEST_P(Conformance, CancelWakesWhoeverWaits) {
+TEST_P(Conformance, CancelWhileWaiting) {
   for (const bool blocking : {false, true}) {
     auto open = std::make_shared<std::atomic<bool>>(false);
     const Dataset stuck = numbers(100).map(
@@ -294,7 +294,7 @@ TEST_P(Conformance, IsDestroyedWhileFullAtAnyMoment) {
   }
 }
 
-TEST_P(Conformance, AndThenAnyOtherIsTheSameForAnyThreads) {
+TEST_P(Conformance, PairsOfStages) {
   const StageCase& first = GetParam();
   // What an unordered stage gives to one that looks at the order is any of many results.
   if (first.unordered) return;

@@ -37,7 +37,7 @@ Dataset longest(Dataset dataset, const StageCase& stage, std::optional<Error>& r
 
 class GraphSize : public testing::TestWithParam<StageCase> {};
 
-TEST_P(GraphSize, AsLongAsItMayBeItIsPlanned) {
+TEST_P(GraphSize, PlanOfTheLongest) {
   std::optional<Error> refused;
   const Dataset dataset =
       longest(test::numbers(std::vector<std::int64_t>(100, 1)), GetParam(), refused);
@@ -73,7 +73,7 @@ void on_stack(std::size_t bytes, std::function<void()> body) {
 }
 
 // A caller's thread may have little stack. Those of the library have their own.
-TEST(GraphSizes, AsLongAsTheyMayBeTheyRunOnAMebibyteOfStack) {
+TEST(GraphSizes, LongestOnAMebibyteOfStack) {
   constexpr std::size_t kStack =
       test::kAddressSanitizer || test::kThreadSanitizer ? 8 << 20 : 1 << 20;
   const Dataset begin = range(kMostStages);
@@ -98,7 +98,7 @@ TEST(GraphSizes, AsLongAsTheyMayBeTheyRunOnAMebibyteOfStack) {
   }
 }
 
-TEST(GraphSizes, ADatasetThatIsUsedTwiceBy30StagesIsRefused) {
+TEST(GraphSizes, DatasetUsedTwiceBy30Stages) {
   Dataset dataset = range(10);
   for (int i = 0; i < 30; ++i) dataset = dataset.concatenate(dataset);
   test::expect_error(ErrorCode::invalid_argument, "(places)", [&] { dataset.explain(); });

@@ -94,7 +94,7 @@ TEST(Batch, RefusesASizeThatIsNotPositive) {
   }
 }
 
-TEST(Batch, UnequalShapesAreAnErrorThatSaysWhich) {
+TEST(Batch, UnequalShapes) {
   const Dataset dataset = ragged({{1, 1, 1}, {1, 1, 1}, {1, 1, 1, 1}, {5}, {5}}).batch(3);
   expect_vectors({{"ragged", dataset, "E | [5] [5]"}});
   const std::vector<Error> errors = test::errors(dataset);
@@ -198,7 +198,7 @@ TEST(PaddedBatch, PadsEveryDimension) {
                    "[[1 2 3 0] [0 0 0 0]] [[4 0 0 0] [5 0 0 0]]"}});
 }
 
-TEST(PaddedBatch, TooLongIsDataLoss) {
+TEST(PaddedBatch, OversizedElement) {
   const Dataset dataset = runs_of({1, 4, 2, 2}).padded_batch(2, {.shapes = {Shape{3}}});
   expect_vectors({{"padded", dataset, "E | [2 2 0] [2 2 0]"}});
   const std::vector<Error> errors = test::errors(dataset);
@@ -250,7 +250,7 @@ TEST(Unbatch, GivesTheRows) {
   });
 }
 
-TEST(Unbatch, RowsOutliveTheirBatch) {
+TEST(Unbatch, LifetimeOfRows) {
   std::vector<Element> kept;
   {
     Iterator iterator = numbers(100).batch(10).unbatch().iterate({.slots = 2});
@@ -264,7 +264,7 @@ TEST(Unbatch, RowsOutliveTheirBatch) {
   }
 }
 
-TEST(Unbatch, DifferentRowsAreAnError) {
+TEST(Unbatch, DifferentRows) {
   const Spec fixed({{"a", DType::i64, Shape{2}}, {"b", DType::i64, Shape{3}}});
   const Spec open({{"a", DType::i64, Shape{-1}}, {"b", DType::i64, Shape{-1}}});
   const auto pair = [](Element element) {
@@ -281,7 +281,7 @@ TEST(Unbatch, DifferentRowsAreAnError) {
   EXPECT_EQ(errors[0].code(), ErrorCode::mismatch);
 }
 
-TEST(Unbatch, AScalarAtRunTimeIsAnError) {
+TEST(Unbatch, ScalarAtRunTime) {
   const Dataset dataset = numbers(2)
                               .map([](Element element) { return element; },
                                    {.output = rows_spec(Shape::unknown_rank())})
@@ -289,7 +289,7 @@ TEST(Unbatch, AScalarAtRunTimeIsAnError) {
   expect_vectors({{"scalar", dataset, "E E"}});
 }
 
-TEST(Generate, ElementsOutsideTheirSpecAreErrors) {
+TEST(Generate, ElementsOutsideTheirSpec) {
   const Dataset dataset{make_generate_source(
       []() -> Generator {
         return [next = 0](Element& out) mutable {

@@ -68,7 +68,7 @@ TEST(Cache, IsOfOneRun) {
   EXPECT_EQ(run(dataset.repeat(2)), "100 101 100 101");
 }
 
-TEST(Cache, APartThatWasReadIsDiscarded) {
+TEST(Cache, PartialPass) {
   auto made = std::make_shared<std::atomic<int>>(0);
   test::LogCapture log;
   const Dataset dataset = counting(numbers(10).batch(1).unbatch(), made).cache().take(5).repeat(2);
@@ -129,7 +129,7 @@ TEST(Cache, DoesNotChangeWhatRandomStagesBehindItDraw) {
             run(numbers(20).repeat(3).map(draw), {.seed = 3}));
 }
 
-TEST(Cache, InsideANestedDatasetReplaysToo) {
+TEST(Cache, InsideANestedDataset) {
   auto pass = std::make_shared<std::atomic<std::int64_t>>(0);
   const auto nested = [pass](const Element& element) {
     const std::int64_t x = x_of(element);
@@ -188,7 +188,7 @@ void expect_restored(const std::string& name, const Dataset& dataset, const RunO
   }
 }
 
-TEST(Cache, TwoPlacesKeepTheSameWhoeverFillsIt) {
+TEST(Cache, OneCacheInTwoPlaces) {
   const auto random = [](const Element&, Rng& rng) {
     return test::x_element(static_cast<std::int64_t>(rng.below(1000)));
   };
@@ -218,7 +218,7 @@ TEST(Cache, IsRestoredWhereItsInputFails) {
                   choose_from({cached.repeat(2), cached.repeat(2)}, numbers({0, 1}).repeat()), {});
 }
 
-TEST(Cache, ThatOutgrowsTheBudgetEndsTheRunAtOnce) {
+TEST(Cache, LargerThanTheBudget) {
   const Dataset large = numbers(2000).map(
       [](const Element&, Element& out, Rng&) {
         for (float& value : out["big"].mutable_values<float>()) value = 1;

@@ -70,7 +70,7 @@ TEST(Errors, ComeOnceAndTheRestFollows) {
   });
 }
 
-TEST(Errors, TakeAndSkipCountNone) {
+TEST(Errors, NotCountedByTakeAndSkip) {
   expect_cases({
       {"take", failing_at(numbers(4), 0).take(2), "E 1 2", "1 2"},
       {"take, error behind", failing_at(numbers(4), 2).take(2), "0 1", "0 1"},
@@ -82,7 +82,7 @@ TEST(Errors, TakeAndSkipCountNone) {
 }
 
 // tf.data does not count it, so that other shards' elements would come.
-TEST(Errors, ShardCountsThem) {
+TEST(Errors, CountedByShard) {
   expect_cases({
       {"2,0", failing_at(numbers(6), 1).shard(2, 0), "0 2 4", "0 2 4"},
       {"2,1", failing_at(numbers(6), 1).shard(2, 1), "E 3 5", "3 5"},

@@ -63,7 +63,7 @@ TEST(FileCache, AlsoWithinOneRun) {
   EXPECT_EQ(run(numbers(0).cache(other / "empty").repeat(2)), "");
 }
 
-TEST(FileCache, APartThatWasReadIsDiscarded) {
+TEST(FileCache, PartialPass) {
   const TempFolder folder;
   test::LogCapture log;
   auto made = std::make_shared<std::atomic<int>>(0);
@@ -109,7 +109,7 @@ TEST(FileCache, BelongsToItsGraph) {
   EXPECT_EQ(run(random, {.seed = 2}), run(numbers(20).map(draw), {.seed = 2}));
 }
 
-TEST(FileCache, SnapshotsOfSeveralGraphsShareAFolder) {
+TEST(FileCache, SnapshotsOfSeveralGraphs) {
   const TempFolder folder;
   const std::string path = folder / "snapshots";
   auto made = std::make_shared<std::atomic<int>>(0);
@@ -127,7 +127,7 @@ TEST(FileCache, SnapshotsOfSeveralGraphsShareAFolder) {
   EXPECT_EQ(errors[0].code(), ErrorCode::not_found);
 }
 
-TEST(FileCache, APassThatCouldNotBeginKeepsNobodyFromWriting) {
+TEST(FileCache, PassThatCouldNotBegin) {
   const TempFolder folder;
   auto opened = std::make_shared<std::atomic<int>>(0);
   const Dataset cached = Dataset(make_generate_source(
@@ -148,7 +148,7 @@ TEST(FileCache, APassThatCouldNotBeginKeepsNobodyFromWriting) {
 }
 
 // F8.
-TEST(FileCache, AFullDiskCostsTheCacheAlone) {
+TEST(FileCache, FullDisk) {
   rlimit before{};
   ::getrlimit(RLIMIT_FSIZE, &before);
   const auto handler = std::signal(SIGXFSZ, SIG_IGN);
@@ -240,7 +240,7 @@ TEST(FileCache, KnowsDamage) {
   }
 }
 
-TEST(FileCache, ADamagedRecordIsOneErrorWithAnAddress) {
+TEST(FileCache, DamagedRecord) {
   const TempFolder folder;
   const std::string path = folder / "cache";
   const Dataset cached = numbers(4).cache(path);
@@ -308,7 +308,7 @@ TEST(FileCache, IsRestoredWhetherItIsFullOrNot) {
   }
 }
 
-TEST(FileCache, MemoryIsBoundedAndTheFileIsNot) {
+TEST(FileCache, BoundedMemory) {
   const TempFolder folder;
   const Dataset large = numbers(5000).map(
       [](const Element& in, Element& out, Rng&) {

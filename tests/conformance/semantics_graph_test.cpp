@@ -158,7 +158,7 @@ TEST(Specs, AreKnownForEveryStage) {
       Spec({{"a", DType::f32, Shape{3}}}));
 }
 
-TEST(Graphs, ThatAreWrongFailWhenTheyAreBuiltNamingTheStage) {
+TEST(Graphs, InvalidStages) {
   const Dataset six = numbers(6);
   struct Case {
     const char* stage;
@@ -196,7 +196,7 @@ TEST(Graphs, ThatAreWrongFailWhenTheyAreBuiltNamingTheStage) {
   }
 }
 
-TEST(Graphs, EmptyCallablesAreRefused) {
+TEST(Graphs, EmptyCallables) {
   const auto refuses = [](const std::function<void()>& build) {
     expect_error(ErrorCode::invalid_argument, "", build);
   };
@@ -208,7 +208,7 @@ TEST(Graphs, EmptyCallablesAreRefused) {
   refuses([] { (void)Dataset(make_generate_source({}, x_spec(), "g")); });
 }
 
-TEST(Graphs, AMapThatWritesViewsNeedsAFixedSpec) {
+TEST(Graphs, ViewMapWithoutAFixedSpec) {
   const auto write = [](const Element&, Element&, Rng&) {};
   expect_error(ErrorCode::invalid_argument, "fixed size", [&] { (void)numbers(1).map(write); });
   expect_error(ErrorCode::invalid_argument, "fixed size", [&] {

@@ -104,7 +104,7 @@ TEST(Interleave, TakesTurns) {
   }
 }
 
-TEST(Interleave, CycleOneIsFlatMap) {
+TEST(Interleave, CycleOfOne) {
   for (const auto& [name, inner] : inners()) {
     for (const int block : {1, 2, 100}) {
       const Dataset input = numbers({3, 0, 1, 2});
@@ -116,7 +116,7 @@ TEST(Interleave, CycleOneIsFlatMap) {
   }
 }
 
-TEST(Interleave, OrderDoesNotDependOnTheMachine) {
+TEST(Interleave, DefaultOrder) {
   std::ostringstream expected;
   for (int round = 0; round < 2; ++round) {
     for (int x = 0; x < 16; ++x) expected << (round + x > 0 ? " " : "") << x;
@@ -128,7 +128,7 @@ TEST(Interleave, OrderDoesNotDependOnTheMachine) {
       {{"default cycle", numbers(20).interleave(repeated(inner, 2), x_spec()), expected.str()}});
 }
 
-TEST(Interleave, AnErrorComesOnceInItsPlace) {
+TEST(Interleave, PlacesOfErrors) {
   const auto fn = [](const Element& element) {
     if (x_of(element) == 1) throw std::runtime_error("no dataset for 1");
     return numbers(std::vector<std::int64_t>{x_of(element), x_of(element)});
@@ -151,7 +151,7 @@ TEST(Interleave, AnErrorComesOnceInItsPlace) {
   });
 }
 
-TEST(Interleave, ANestedDatasetOfAnotherSpecIsAnError) {
+TEST(Interleave, NestedDatasetOfAnotherSpec) {
   const Dataset wrong =
       numbers(2).flat_map([](const Element&) { return numbers(2).enumerate(); }, x_spec());
   const std::vector<Error> errors = test::errors(wrong);
@@ -160,7 +160,7 @@ TEST(Interleave, ANestedDatasetOfAnotherSpecIsAnError) {
   EXPECT_NE(std::string(errors[0].what()).find("index: i64"), std::string::npos);
 }
 
-TEST(Interleave, ANestedDatasetThatCanNotBeOpenedIsAnError) {
+TEST(Interleave, UnopenableNestedDataset) {
   const Dataset wrong = numbers(3).flat_map(
       [](const Element& element) {
         if (x_of(element) != 1) return numbers(std::vector<std::int64_t>{x_of(element)});
@@ -231,7 +231,7 @@ TEST(ChooseFrom, EndsWithTheLastOfItsInputsWhateverIsChosen) {
   });
 }
 
-TEST(ChooseFrom, OutOfRangeIsAnErrorInItsPlace) {
+TEST(ChooseFrom, ChoiceOutOfRange) {
   for (const std::int64_t wrong : {2L, -1L, 1L << 40}) {
     const Dataset dataset = choose_from({numbers({7, 7}), numbers({8, 8})}, numbers({0, wrong, 1}));
     expect_vectors({{"choice", dataset, "7 E 8"}});
@@ -280,7 +280,7 @@ TEST(SampleFrom, GoesOnUntilAllAreExhausted) {
   }
 }
 
-TEST(SampleFrom, StoppingEndsWhenAnExhaustedInputIsDrawn) {
+TEST(SampleFrom, StopAtAnExhaustedInput) {
   bool other_came_after = false;
   for (std::uint64_t seed = 0; seed < 200; ++seed) {
     const Dataset dataset =
@@ -294,7 +294,7 @@ TEST(SampleFrom, StoppingEndsWhenAnExhaustedInputIsDrawn) {
   EXPECT_TRUE(other_came_after);
 }
 
-TEST(SampleFrom, ProportionsAreTheWeights) {
+TEST(SampleFrom, Proportions) {
   const Dataset dataset = sample_from(
       {constant(0, 1).repeat(), constant(1, 1).repeat(), constant(2, 1).repeat()}, {2, 5, 3});
   std::array<double, 3> count{};
@@ -307,7 +307,7 @@ TEST(SampleFrom, ProportionsAreTheWeights) {
   EXPECT_NEAR(count[2] / kDraws, 0.3, 0.01);
 }
 
-TEST(SampleFrom, OneInfiniteInputGoesOnForEver) {
+TEST(SampleFrom, OneInfiniteInput) {
   const Dataset dataset = sample_from({constant(0, 1).repeat(), constant(1, 3)}, {0.5, 0.5});
   EXPECT_EQ(dataset.cardinality(), kInfinite);
   Iterator iterator = dataset.iterate({.threads = 2});

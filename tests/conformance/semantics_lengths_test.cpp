@@ -214,7 +214,7 @@ TEST(Rebatch, RefusesWhatIsNoBatchAndSizesOfNothing) {
   }
 }
 
-TEST(Rebatch, ABatchThatFailedCostsItsOwnRows) {
+TEST(Rebatch, FailedBatch) {
   const Dataset bad = numbers(8).batch(2).map([](Element element) {
     if (element["x"].values<std::int64_t>()[0] == 2) throw std::runtime_error("bad batch");
     return element;
@@ -289,7 +289,7 @@ TEST(RaggedBatch, RefusesWhatItCanNotHold) {
   }
 }
 
-TEST(RaggedBatch, AnErrorCostsTheBatchSoFar) {
+TEST(RaggedBatch, FailedElement) {
   const Dataset dataset = failing_at(numbers(5), 1)
                               .map(
                                   [](Element e) {

@@ -217,7 +217,7 @@ TEST(Pack, LosesAndRepeatsNothing) {
   EXPECT_EQ(found, lengths);
 }
 
-TEST(Pack, RowsOutliveTheNestedDataset) {
+TEST(Pack, LifetimeOfRows) {
   const Spec packed(
       {{"x", DType::i64, {4}}, {"segment", DType::i32, {4}}, {"position", DType::i32, {4}}});
   const auto rows = [](const Element&) { return runs_of({1, 2}).pack({.length = 4}); };

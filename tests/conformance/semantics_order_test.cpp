@@ -71,7 +71,7 @@ TEST(Shard, KeepsEveryNth) {
   });
 }
 
-TEST(Shard, ContiguousTakesNeighbours) {
+TEST(Shard, ContiguousShards) {
   const std::vector<std::string> parts{"0 1", "2 3 4", "5 6", "7 8 9"};
   for (std::size_t i = 0; i < parts.size(); ++i) {
     const auto index = static_cast<std::int64_t>(i);
@@ -83,7 +83,7 @@ TEST(Shard, ContiguousTakesNeighbours) {
                [] { (void)stream(iota(10)).shard(4, 0, {.contiguous = true}); });
 }
 
-TEST(Shard, PartsMakeTheWhole) {
+TEST(Shard, UnionOfAllParts) {
   for (std::int64_t n = 0; n <= 12; ++n) {
     for (std::int64_t shards = 1; shards <= 14; ++shards) {
       for (const bool contiguous : {false, true}) {
@@ -139,7 +139,7 @@ TEST(Repeat, RunsTheInputAgain) {
   });
 }
 
-TEST(Repeat, InfiniteRunsCanBeReadOn) {
+TEST(Repeat, InfiniteRun) {
   const std::string ten = run(numbers(3).repeat().batch(2), {}, 5);
   EXPECT_EQ(ten, "0 1 | 2 0 | 1 2 | 0 1 | 2 0");
 }

@@ -116,7 +116,7 @@ TEST(PadBatches, RefusesBatchesOfNoCommonSize) {
   refuses("repeat gives infinitely many elements", numbers(4).batch(2).repeat().shard(2, 0));
 }
 
-TEST(PadBatches, MoreRowsThanABatchHasAreAnError) {
+TEST(PadBatches, ExcessRows) {
   const auto longer = [](const Element& batch) {
     return Element(
         {{"x", test::vector_of(std::vector<std::int64_t>(batch[0].dim(0) == 1 ? 3 : 1, 7))}});

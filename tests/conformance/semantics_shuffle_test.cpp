@@ -70,7 +70,7 @@ TEST(BufferedShuffle, OfAFullBufferIsUniform) {
   }
 }
 
-TEST(BufferedShuffle, NothingComesEarlierThanTheBufferAllows) {
+TEST(BufferedShuffle, EarliestPositions) {
   for (const std::int64_t buffer : {1, 2, 3, 10, 63, 64, 65, 256, 257, 1000}) {
     for (const Dataset& input : {numbers(500), stream(iota(500))}) {
       const Order order =
@@ -97,7 +97,7 @@ TEST(BufferedShuffle, OfNothingAndOfOne) {
       "one", {7}, [](Dataset d) { return d.shuffle({.buffer = 3}); }, "7");
 }
 
-TEST(Shuffle, TheSameSeedGivesTheSameOrderWhateverIsBetween) {
+TEST(Shuffle, OrderOfOneSeed) {
   for (const std::uint64_t buffer : {0, 10}) {
     const Dataset dataset = numbers(300).shuffle({.buffer = buffer});
     const std::string expected = run(dataset.batch(7), {.seed = 3, .epochs = 3, .threads = 1});
@@ -145,7 +145,7 @@ TEST(Shuffle, ReshufflesEachRepetitionUnlessToldOtherwise) {
   }
 }
 
-TEST(Shuffle, RepetitionsMixOnlyIfShuffledTogether) {
+TEST(Shuffle, MixedRepetitions) {
   bool mixed = false;
   for (std::uint64_t seed = 0; seed < 20; ++seed) {
     for (const std::uint64_t buffer : {0, 1000}) {
@@ -165,7 +165,7 @@ TEST(Shuffle, RepetitionsMixOnlyIfShuffledTogether) {
   EXPECT_TRUE(mixed);
 }
 
-TEST(Shuffle, TwoShufflesOfOneGraphAndTwoEpochsOfOneShuffleDiffer) {
+TEST(Shuffle, TwoShufflesAndTwoEpochs) {
   for (const std::uint64_t buffer : {0, 50}) {
     for (const bool reshuffle : {false, true}) {
       const ShuffleOptions options{.buffer = buffer, .reshuffle = reshuffle};
@@ -186,7 +186,7 @@ TEST(Shuffle, TwoShufflesOfOneGraphAndTwoEpochsOfOneShuffleDiffer) {
   }
 }
 
-TEST(Shuffle, EveryPassAndEveryBranchDrawsItsOwn) {
+TEST(Shuffle, OrdersOfPassesAndBranches) {
   constexpr std::int64_t kCount = 9;
   const Dataset shuffled = numbers(kCount).shuffle();
   const auto random = [](const Element&, Rng& rng) {
@@ -297,7 +297,7 @@ TEST(Shuffle, RefusesANegativeBuffer) {
                [] { (void)numbers(3).shuffle({.buffer = static_cast<std::uint64_t>(-2)}); });
 }
 
-TEST(Mixed, ShardsOfOneShuffleMakeTheWhole) {
+TEST(Mixed, ShardsOfOneShuffle) {
   for (const std::uint64_t buffer : {0, 7}) {
     Order all;
     for (std::int64_t i = 0; i < 3; ++i) {

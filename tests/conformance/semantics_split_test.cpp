@@ -63,7 +63,7 @@ TEST(SplitAt, IsTheSameInEveryRunAndEpoch) {
   EXPECT_EQ(values(first.shuffle()).size(), 50U);
 }
 
-TEST(SplitAt, PartsOfWhatMayFailStayDisjoint) {
+TEST(SplitAt, PartsOfAFailingInput) {
   const Dataset input = test::failing_at(numbers(20), 3);
   const auto [first, second] = input.split_at(0.5, 7);
   const auto good = [](const Dataset& dataset) {

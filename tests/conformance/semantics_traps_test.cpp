@@ -37,7 +37,7 @@ Dataset asked(std::int64_t count, std::shared_ptr<std::atomic<int>> asks) {
       x_spec(), "asked"));
 }
 
-TEST(Trap, AShuffleIsSavedAtTheBorderOfEpochs) {
+TEST(Trap, ShuffleSavedAtTheBorderOfEpochs) {
   for (const std::uint64_t buffer : {0, 3, 100}) {
     const Dataset dataset = numbers(10).shuffle({.buffer = buffer});
     const RunOptions options{.seed = 8, .epochs = 3};
@@ -67,7 +67,7 @@ TEST(Trap, AShuffleIsSavedAtTheBorderOfEpochs) {
   }
 }
 
-TEST(Trap, AnInfiniteRepeatOfNothingEnds) {
+TEST(Trap, InfiniteRepeatOfNothing) {
   const auto none = [](const Element&) { return false; };
   const std::vector<std::pair<std::string, Dataset>> nothing{
       {"filter", numbers(100).filter(none)},
@@ -85,7 +85,7 @@ TEST(Trap, AnInfiniteRepeatOfNothingEnds) {
   for (const auto& [name, dataset] : nothing) EXPECT_EQ(run(dataset.repeat()), "") << name;
 }
 
-TEST(Trap, CancelWakesWhoIsBlocked) {
+TEST(Trap, CancelWhileBlocked) {
   auto open = std::make_shared<std::atomic<bool>>(false);
   const auto stuck_at = [open](std::int64_t first) {
     return numbers(1000).map(
@@ -141,12 +141,12 @@ TEST(Trap, AnErrorInTheLastPartialBatch) {
   });
 }
 
-TEST(Trap, PrefetchOfNothingPassesThrough) {
+TEST(Trap, PrefetchOfNothing) {
   expect_vectors({{"0", numbers(5).prefetch(0), "0 1 2 3 4"},
                   {"-1", numbers(5).prefetch(-1).batch(2).prefetch(0), "0 1 | 2 3 | 4"}});
 }
 
-TEST(Trap, TakeOfNothingAsksForNothing) {
+TEST(Trap, TakeOfNothing) {
   auto asks = std::make_shared<std::atomic<int>>(0);
   EXPECT_EQ(run(asked(5, asks).take(0)), "");
   EXPECT_EQ(run(asked(5, asks).filter([](const Element&) { return true; }).take(0).batch(2)), "");
@@ -194,7 +194,7 @@ TEST(Trap, AMixtureWithOneInfiniteInput) {
   EXPECT_LT(values(stopping).size(), 100U);
 }
 
-TEST(Trap, ACacheFileInterruptedWhileItIsWritten) {
+TEST(Trap, InterruptedCacheFile) {
   const test::TempFolder folder;
   const Dataset cached = numbers(1000).cache(folder / "cache");
   for (int i = 0; i < 3; ++i) {
@@ -206,7 +206,7 @@ TEST(Trap, ACacheFileInterruptedWhileItIsWritten) {
   EXPECT_EQ(values(cached), iota(1000));
 }
 
-TEST(Trap, TwoIteratorsShareNoRandomState) {
+TEST(Trap, RandomStateOfTwoIterators) {
   const auto draw = [](Element element, Rng& rng) {
     element.set("x", Tensor::scalar(static_cast<std::int64_t>(rng.below(1000000))));
     return element;
@@ -232,7 +232,7 @@ TEST(Trap, TwoIteratorsShareNoRandomState) {
   }
 }
 
-TEST(Trap, FilesAreListedInOneOrder) {
+TEST(Trap, OrderOfFiles) {
   const test::TempFolder folder;
   for (const char* name : {"b", "a10", "a2", "A", "a-1"}) folder.write(name, "x");
   const std::vector<std::string> expected{folder / "A", folder / "a-1", folder / "a10",

@@ -157,7 +157,7 @@ TEST(RejectionResample, ChangesNothingThatIsAsWanted) {
   expect_vectors({{"", dataset, "(0, 0) (1, 1) (0, 2) (1, 3) (0, 4) (1, 5)"}});
 }
 
-TEST(RejectionResample, FiniteInputsEnd) {
+TEST(RejectionResample, FiniteInputs) {
   const Dataset none = numbers(100).rejection_resample([](const Element&) { return 0; }, {0, 1});
   expect_vectors({{"a class that is not wanted", none, ""}});
   const Dataset some = numbers(1000).rejection_resample(class_of, {1, 1, 1});
@@ -166,7 +166,7 @@ TEST(RejectionResample, FiniteInputsEnd) {
   EXPECT_LT(count, 800U);
 }
 
-TEST(RejectionResample, ErrorsAreOfTheirElements) {
+TEST(RejectionResample, ErrorsOfElements) {
   const Dataset dataset =
       failing_at(numbers(4), 1)
           .rejection_resample([](const Element& e) { return x_of(e) == 2 ? 9 : 0; }, {1});

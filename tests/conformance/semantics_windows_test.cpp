@@ -94,7 +94,7 @@ TEST(Window, OfTuplesIsATupleOfWindows) {
 }
 
 // An element that failed keeps its number; its error comes once, and its windows are left out.
-TEST(Window, AnErrorCostsItsOwnWindows) {
+TEST(Window, FailedElement) {
   const std::vector<std::tuple<Dataset, std::string, std::string>> cases{
       {failing_at(numbers(6), 2).window(2), "0 1 | E | 4 5", "0 1 | 3 4 | 5"},
       {failing_at(numbers(6), 2).window(3, {.shift = 1}), "E | 3 4 5 | 4 5 | 5",
@@ -155,7 +155,7 @@ TEST(GroupByWindow, ReducesEachWindow) {
   expect_vectors({{"declared wrong", numbers(2).group_by_window(parity, options), "E E"}});
 }
 
-TEST(GroupByWindow, AnErrorCostsOnlyItself) {
+TEST(GroupByWindow, FailedElement) {
   const auto parity = [](const Element& e) {
     if (x_of(e) == 5) throw std::runtime_error("no key");
     return x_of(e) % 2;

@@ -109,7 +109,7 @@ TEST_P(Sources, OfNoneAndOfOneRecord) {
   EXPECT_TRUE(read_source(*none).empty());
 }
 
-TEST_P(Sources, StreamsPassOverRecords) {
+TEST_P(Sources, RecordsSkippedInStreams) {
   const SourcePtr source = open(kRecords);
   if (source->size()) return;
   const std::vector<ReadOutcome> all = read_source(*source);

@@ -59,7 +59,7 @@ TEST(Buffer, CountsReferences) {
   EXPECT_EQ(allocator.live, 0);
 }
 
-TEST(Buffer, LastOfManyThreadsFrees) {
+TEST(Buffer, ReleaseByManyThreads) {
   CountingAllocator allocator;
   BufferPtr buffer = allocate_buffer(8, allocator);
   std::vector<std::jthread> threads;

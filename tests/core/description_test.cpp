@@ -22,7 +22,7 @@ TEST(Description, Text) {
   EXPECT_EQ(description.entries()[6].second, "2048:beef b.tar");
 }
 
-TEST(Description, DoublesAreExact) {
+TEST(Description, ExactDoubles) {
   Description description;
   description.add("x", 0.1 + 0.2);
   EXPECT_EQ(description.to_string(), "x=0.30000000000000004");

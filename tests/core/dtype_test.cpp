@@ -27,7 +27,7 @@ bool same(double a, double b) {
   return std::isnan(a) ? std::isnan(b) : a == b && std::signbit(a) == std::signbit(b);
 }
 
-TEST(DType, NamesAreInverse) {
+TEST(DType, NamesOfAllTypes) {
   for (int i = 0; i < kDTypeCount; ++i) {
     const auto dtype = static_cast<DType>(i);
     EXPECT_EQ(dtype_from_name(name_of(dtype)), dtype);
@@ -64,7 +64,7 @@ TEST(Half, EveryValueToFloatAndBack) {
 
 // Between two neighbours lies their middle: below it the lower is nearer, above it the upper, on it
 // the even one.
-TEST(Half, EveryMiddleRoundsToEven) {
+TEST(Half, TiesToEven) {
   for (unsigned sign : {0U, 0x8000U}) {
     for (unsigned bits = 0; bits < 0x7c00; ++bits) {
       const double low = value_of_half(bits);
@@ -100,7 +100,7 @@ TEST(BFloat16, EveryValueToFloatAndBack) {
   }
 }
 
-TEST(BFloat16, EveryMiddleRoundsToEven) {
+TEST(BFloat16, TiesToEven) {
   for (std::uint32_t bits = 0; bits < 0x7f80; ++bits) {
     for (std::uint32_t sign : {0U, 0x8000U}) {
       const std::uint32_t whole = (bits | sign) << 16;

@@ -35,7 +35,7 @@ void expect_numbered(const Element& element, int count) {
   }
 }
 
-TEST(Names, EqualListsAreOne) {
+TEST(Names, EqualLists) {
   const std::vector<std::string> a = {"x", "y"};
   const std::vector<std::string> b = {"y", "x"};
   EXPECT_EQ(Names::intern(a), Names::intern(std::vector<std::string>{"x", "y"}));
@@ -46,7 +46,7 @@ TEST(Names, EqualListsAreOne) {
   EXPECT_EQ(Names::intern({}), nullptr);
 }
 
-TEST(Names, InternedByManyThreadsIsOne) {
+TEST(Names, InterningByManyThreads) {
   std::vector<const Names*> seen(8);
   {
     std::vector<std::jthread> threads;
@@ -91,7 +91,7 @@ TEST_P(Counts, CopiesAndMoves) {
   expect_numbered(copy, count);
 }
 
-TEST_P(Counts, ResetEmptiesAndKeepsWorking) {
+TEST_P(Counts, Reset) {
   const int count = GetParam();
   for (const int next : {0, 1, 4, 5, 6, 12, 13}) {
     Element element = numbered(count);
@@ -128,7 +128,7 @@ TEST_P(Counts, LetsGoOfMemory) {
   buffer->add_ref();
 }
 
-TEST_P(Counts, AppendBuildsInPlace) {
+TEST_P(Counts, AppendInPlace) {
   const int count = GetParam();
   Element element = numbered(count);
   const Names* const names = element.names();
@@ -166,7 +166,7 @@ TEST(Element, Names) {
   expect_error(ErrorCode::invalid_argument, "no name", [] { Element({{"", Tensor()}}); });
 }
 
-TEST(Element, SetReplacesOrAppends) {
+TEST(Element, Set) {
   Element element = {{"a", number(1)}};
   element.valid_rows = 5;
   element.set("a", number(2));

@@ -84,7 +84,7 @@ TEST(Status, OfExceptionsWithoutAMessageTellsWhatWasThrown) {
   }
 }
 
-TEST(Status, CopiesShareTheError) {
+TEST(Status, Copies) {
   EXPECT_TRUE(Status().ok());
   const Status status(ErrorCode::internal, "x");
   const Status copy = status;

@@ -26,13 +26,13 @@ TEST_F(Log, GoesToTheSink) {
   EXPECT_EQ(lines_, std::vector<std::string>{"one"});
 }
 
-TEST_F(Log, OnceIsOnce) {
+TEST_F(Log, RepeatedTopic) {
   for (int i = 0; i < 3; ++i) log_once(LogLevel::warning, "topic", "line " + std::to_string(i));
   log_once(LogLevel::warning, "other topic", "other");
   EXPECT_EQ(lines_, (std::vector<std::string>{"line 0", "other"}));
 }
 
-TEST_F(Log, OnceWaitsForASink) {
+TEST_F(Log, TopicWithoutASink) {
   set_log_sink(nullptr);
   log_once(LogLevel::warning, "early", "lost");
   SetUp();
@@ -40,7 +40,7 @@ TEST_F(Log, OnceWaitsForASink) {
   EXPECT_EQ(lines_, std::vector<std::string>{"heard"});
 }
 
-TEST_F(Log, ASinkMayLogAndThrow) {
+TEST_F(Log, SinkThatLogsAndThrows) {
   set_log_sink([this](LogLevel, std::string_view line) {
     if (lines_.size() < 2) {
       lines_.emplace_back(line);

@@ -47,7 +47,7 @@ TEST(ElementOp, ReplacesElements) {
   EXPECT_EQ(context.allocations, 0U);
 }
 
-TEST(ElementOp, RandomNumbersAreTheElements) {
+TEST(ElementOp, RandomNumbers) {
   const WorkOpPtr op = make_map_op(
       [](Element e, Rng& rng) {
         e["x"] = number(static_cast<std::int64_t>(rng.next_u64()));
@@ -64,7 +64,7 @@ TEST(ElementOp, RandomNumbersAreTheElements) {
   }
 }
 
-TEST(ElementOp, ExceptionsAreTheElementsErrors) {
+TEST(ElementOp, Exceptions) {
   const WorkOpPtr op = make_map_op(
       [](Element e) -> Element {
         switch (e["x"].item<std::int64_t>()) {
@@ -105,7 +105,7 @@ TEST(ElementOp, LeavesFailedAndDroppedAlone) {
   EXPECT_EQ(work[0].status.error().cause(), "before");
 }
 
-TEST(ElementOp, ResultIsCheckedAgainstTheDeclaredSpec) {
+TEST(ElementOp, ResultAndDeclaredSpec) {
   struct Case {
     Element result;
     std::string what;
@@ -132,7 +132,7 @@ TEST(ElementOp, ResultIsCheckedAgainstTheDeclaredSpec) {
   }
 }
 
-TEST(ElementOp, ResultIsCheckedAgainstTheInput) {
+TEST(ElementOp, ResultAndInput) {
   for (const int components : {1, 8, 9, 20}) {
     Element input;
     for (int i = 0; i < components; ++i) input.set(component(i), number(i));
@@ -162,7 +162,7 @@ TEST(ElementOp, ResultIsCheckedAgainstTheInput) {
   EXPECT_THAT(work[0].status.error().cause(), HasSubstr("component extra: not expected"));
 }
 
-TEST(ElementOp, BatchesStayBatches) {
+TEST(ElementOp, Batches) {
   const WorkOpPtr op = make_map_op([](Element e) { return Element{{"x", e["x"].clone()}}; }, {});
   std::vector<WorkItem> work(2);
   work[0].element = {{"x", Tensor::of<int>({4}, {1, 2, 3, 4})}};

@@ -37,7 +37,7 @@ TEST(Rng, IsPhiloxOfOrdinalOpAndKey) {
   EXPECT_EQ(wide.next_u64(), low | std::uint64_t{narrow.next_u32()} << 32);
 }
 
-TEST(Rng, KeysAreDistinct) {
+TEST(Rng, DistinctKeys) {
   std::set<std::uint64_t> first;
   for (std::uint64_t key = 0; key < 10; ++key) {
     for (std::uint64_t ordinal = 0; ordinal < 10; ++ordinal) {
@@ -47,7 +47,7 @@ TEST(Rng, KeysAreDistinct) {
   EXPECT_EQ(first.size(), 1000U);
 }
 
-TEST(Rng, MixingIsABijectionOnSamples) {
+TEST(Rng, BijectiveMixing) {
   std::set<std::uint64_t> mixed;
   std::set<std::uint64_t> paths;
   for (std::uint64_t i = 0; i < 10'000; ++i) {
@@ -96,7 +96,7 @@ TEST(Rng, NormalMoments) {
   EXPECT_NEAR(fourth / kDraws, 3, 0.2);
 }
 
-TEST(Rng, BelowIsInRangeAndEven) {
+TEST(Rng, RangeOfBelow) {
   Rng rng(7, 8, 9);
   std::vector<int> counts(7);
   for (int i = 0; i < 70'000; ++i) ++counts[rng.below(7)];

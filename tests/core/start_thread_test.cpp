@@ -77,7 +77,7 @@ TEST(StartThread, IsToldToStopAndWaitedForWhenItIsDestroyedOrReplaced) {
   EXPECT_EQ(ended, 2);
 }
 
-TEST(StartThread, WithoutRoomForOneTheErrorNamesItAndTheBodyIsDestroyed) {
+TEST(StartThread, NoRoomForAThread) {
   const DefaultStack more_than_there_is(std::size_t{1} << 47);
   const auto held = std::make_shared<int>(0);
   test::expect_error(ErrorCode::resource_exhausted, "no thread for a test can be started",

@@ -40,7 +40,7 @@ TEST_P(Matrix, Rows) {
   expect_error(ErrorCode::out_of_range, "index -1", [&] { (void)tensor[-1]; });
 }
 
-TEST_P(Matrix, EverySliceEqualsTheLoop) {
+TEST_P(Matrix, EverySlice) {
   const Tensor tensor = make();
   for (int axis = 0; axis < 2; ++axis) {
     const auto extent = static_cast<int>(std::min<std::int64_t>(tensor.dim(axis), 6));
@@ -69,7 +69,7 @@ TEST_P(Matrix, EverySliceEqualsTheLoop) {
   }
 }
 
-TEST_P(Matrix, SlicesOutliveTheirTensorAndSurviveMoves) {
+TEST_P(Matrix, LifetimeOfSlices) {
   Tensor column = make().slice(1, 1, 2);
   const Tensor moved = std::move(column);
   std::vector<int> expected;
@@ -92,7 +92,7 @@ TEST(Tensor, SliceOfSlice) {
   EXPECT_TRUE(tensor.slice(0, 2, 3).slice(1, 1, 2).contiguous());
 }
 
-TEST(Tensor, SliceRejects) {
+TEST(Tensor, InvalidSlices) {
   const Tensor tensor = Tensor::of<int>({4}, iota(4));
   expect_error(ErrorCode::out_of_range, "[0, 5)", [&] { (void)tensor.slice(0, 0, 5); });
   expect_error(ErrorCode::out_of_range, "[-1, 2)", [&] { (void)tensor.slice(0, -1, 2); });
@@ -102,12 +102,12 @@ TEST(Tensor, SliceRejects) {
   expect_error(ErrorCode::out_of_range, "i32 []", [&] { (void)Tensor::scalar(1)[0]; });
 }
 
-TEST(Tensor, HugeStepDoesNotOverflow) {
+TEST(Tensor, HugeStep) {
   const Tensor tensor = Tensor::of<int>({4, 3}, iota(12));
   EXPECT_THAT(tensor.slice(0, 1, 4, INT64_MAX).to_vector<int>(), ElementsAre(3, 4, 5));
 }
 
-TEST(Tensor, AccessIsChecked) {
+TEST(Tensor, CheckedAccess) {
   Tensor tensor = Tensor::of<float>({2, 2}, {1, 2, 3, 4});
   EXPECT_THAT(tensor.values<float>(), ElementsAre(1, 2, 3, 4));
   tensor.mutable_values<float>()[3] = 5;
@@ -127,7 +127,7 @@ TEST(Tensor, AccessIsChecked) {
   expect_error(ErrorCode::invalid_argument, "read as bytes", [&] { (void)tensor.bytes_at(); });
 }
 
-TEST(Tensor, AllocateRejects) {
+TEST(Tensor, InvalidAllocations) {
   expect_error(ErrorCode::invalid_argument, "[?]",
                [] { Tensor::allocate(DType::u8, Shape({-1})); });
   expect_error(ErrorCode::invalid_argument, "byte strings",
@@ -160,7 +160,7 @@ TEST(Tensor, Reshape) {
   });
 }
 
-TEST(Tensor, CopiesShareMemoryAndMovesKeepIt) {
+TEST(Tensor, CopiesAndMoves) {
   Tensor tensor = Tensor::of<int>({100}, iota(100));
   const Tensor copy = tensor;
   EXPECT_EQ(copy.data(), tensor.data());
@@ -186,7 +186,7 @@ TEST(Tensor, Bytes) {
   EXPECT_EQ(Tensor::allocate(DType::bytes, Shape()).bytes_at(), "");
 }
 
-TEST(Tensor, VectorsOfBytesKeepTheirText) {
+TEST(Tensor, VectorsOfBytes) {
   for (const int count : {0, 1, 3, 4, 50}) {
     std::vector<std::string> texts;
     for (int i = 0; i < count; ++i) texts.push_back("text number " + std::to_string(i));

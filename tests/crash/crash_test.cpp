@@ -150,7 +150,7 @@ void print(Figures figures, std::size_t graphs) {
     std::printf("figure: kills at \"%s\": %d\n", point.c_str(), count);
 }
 
-TEST_F(Crash, NothingIsMissingRepeatedOrOutOfOrder) {
+TEST_F(Crash, DeliveriesAcrossKills) {
   const char* wanted = std::getenv("PENSTOCK_KILLS");
   const int kills = wanted != nullptr ? std::atoi(wanted) : 120;
   Rng random(2026, 0, 0);
@@ -168,7 +168,7 @@ TEST_F(Crash, NothingIsMissingRepeatedOrOutOfOrder) {
   print(figures, graphs_->size());
 }
 
-TEST_F(Crash, AStateThatIsSavedOneBatchEarlyIsCaught) {
+TEST_F(Crash, StateSavedOneBatchEarly) {
   Rng random(3, 0, 0);
   for (const std::size_t graph : {std::size_t{0}, std::size_t{6}, graphs_->size() - 2}) {
     Figures figures;

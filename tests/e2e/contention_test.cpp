@@ -41,7 +41,7 @@ bool is_whole(const std::string& path) {
   }
 }
 
-TEST(Contention, OneOfThreeRunsAndTheOthersSayWhich) {
+TEST(Contention, ThreeConcurrentRuns) {
   const TempFolder folder;
   const Flags graph{"profile", "--quiet", "--range", "4000",      "--shuffle", "--batch",
                     "4",       "--seed",  "3",       "--step-ms", "0.2",       "--digests"};

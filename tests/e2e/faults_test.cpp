@@ -234,7 +234,7 @@ TEST_F(Faults, OfRowsAreFound) {
             manifest(folder_ / "data").size());
 }
 
-TEST_F(Faults, ASoundDataSetVerifies) {
+TEST_F(Faults, SoundDataSet) {
   for (const char* format : {"folder", "tar", "tfrecord", "cifar10", "idx", "csv"}) {
     std::filesystem::remove_all(folder_ / "data");
     ASSERT_EQ(run_program({"synth", folder_ / "data", "--images", "20", "--format", format}).code,

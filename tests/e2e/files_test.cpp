@@ -39,7 +39,7 @@ class SoftLimit {
   rlimit before_{};
 };
 
-TEST(FileLimits, AFileThatMayNotGrowIsAnError) {
+TEST(FileLimits, FileSizeLimit) {
   const TempFolder folder;
   for (const Flags& flags :
        {Flags{"synth", folder / "made", "--images", "40", "--format", "tfrecord"},
@@ -101,7 +101,7 @@ TEST(FileLimits, ASmallStack) {
 }
 
 /// Whether the file is seen to be shorter before its pages are used or not is up to chance.
-TEST(FileLimits, AMappedFileThatIsCutIsAnError) {
+TEST(FileLimits, TruncatedMappedFile) {
   for (int round = 0; round < 5; ++round) {
     const TempFolder folder;
     const std::string shards = tfrecords(folder, 1, 2000);
@@ -124,7 +124,7 @@ int run_shell(const std::string& command) {
 }
 
 // Each command prints something on both streams: results, and a message about a bad record.
-TEST(ClosedStreams, NothingPrintedGoesIntoAnOutput) {
+TEST(ClosedStreams, OutputsWithoutMessages) {
   const TempFolder folder;
   ASSERT_EQ(run_program({"synth", folder / "in", "--images", "12", "--classes", "2", "--size",
                          "32x32", "--seed", "3"})

@@ -28,7 +28,7 @@ class Formats : public testing::Test {
   const TempFolder folder_;
 };
 
-TEST_F(Formats, CsvWithMoreCarriageReturnsIsTheSame) {
+TEST_F(Formats, CsvWithMoreCarriageReturns) {
   const std::string lf = folder_.write("lf.csv", "a,b\n1,x\n2,\"y\nz\"\n3,w\n");
   const std::string crcrlf =
       folder_.write("cr.csv", "a,b\r\r\n1,x\r\r\n\r\r\n2,\"y\nz\"\r\r\n3,w\r\r\n\r\r\n");

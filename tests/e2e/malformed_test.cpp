@@ -35,7 +35,7 @@ class MalformedImages : public testing::TestWithParam<Kind> {
   std::set<std::string> bad_;
 };
 
-TEST_P(MalformedImages, VerifyNamesEachOneWithItsReason) {
+TEST_P(MalformedImages, ReasonsInVerify) {
   const Outcome outcome =
       run_program({"verify", folder_.path(), "--quiet", "--threads", "2", "--json", "-"});
   EXPECT_EQ(outcome.code, 1);
@@ -53,7 +53,7 @@ TEST_P(MalformedImages, VerifyNamesEachOneWithItsReason) {
   EXPECT_EQ(found["good"], images_.size() - bad_.size());
 }
 
-TEST_P(MalformedImages, SkippingThemRunsToTheEndWithinItsMemory) {
+TEST_P(MalformedImages, SkippedImages) {
   for (const char* threads : {"1", "4"}) {
     const json report =
         profile_json({"--images", folder_.path(), "--shuffle", "--resize", "24x24", "--normalize",
@@ -75,7 +75,7 @@ TEST_P(MalformedImages, SkippingThemRunsToTheEndWithinItsMemory) {
             images_.size());
 }
 
-TEST_P(MalformedImages, WithoutSkipTheFirstEndsTheRunByName) {
+TEST_P(MalformedImages, FirstImageWithoutSkip) {
   const Outcome outcome =
       run_program({"profile", "--images", folder_.path(), "--resize", "24x24", "--batch", "1"});
   EXPECT_EQ(outcome.code, 1);

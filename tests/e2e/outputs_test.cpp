@@ -62,7 +62,7 @@ struct Case {
   std::string beside;  // it has
 };
 
-TEST_F(Outputs, WhatStandsBesideThemStays) {
+TEST_F(Outputs, NeighbouringFiles) {
   const auto cases = [&](const TempFolder& own) {
     const std::string at = own.path() + "/";
     return std::vector<Case>{
@@ -205,7 +205,7 @@ TEST_F(Outputs, AreNeverOneFile) {
   EXPECT_EQ(run_within(profile() + Flags{"--json", "/dev/null", "--html", "/dev/null"}).code, 0);
 }
 
-TEST_F(Outputs, AStateNeedsDigestsThatItCanGoOnWith) {
+TEST_F(Outputs, StateBesideIrregularDigests) {
   const TempFolder own;
   const Outcome outcome =
       run_within(profile() + Flags{"--digests", "/dev/null", "--state", own / "S"});

@@ -49,7 +49,7 @@ json digest_of(Flags source, const std::string& backend = "auto") {
   return test::profile_json(source);
 }
 
-TEST_F(Pack, RecordsGiveTheDigestOfTheImages) {
+TEST_F(Pack, DigestOfRecords) {
   const json plain = digest_of({"--images", in()});
   for (const char* kind : {"coefficients", "indexed"}) {
     const json packed = digest_of({"--records", records(kind)});
@@ -62,7 +62,7 @@ TEST_F(Pack, RecordsGiveTheDigestOfTheImages) {
   }
 }
 
-TEST_F(Pack, TablesMayBeTheImagesOwn) {
+TEST_F(Pack, TablesOfEachImage) {
   const std::string path = *folder_ / "own.pnr";
   const Outcome packed = run_program({"pack", "--images", in(), "--jpeg", "indexed", "--tables",
                                       "image", "--out", path, "--json", "-"});
@@ -72,7 +72,7 @@ TEST_F(Pack, TablesMayBeTheImagesOwn) {
   EXPECT_EQ(digest_of({"--records", path})["digest"], digest_of({"--images", in()})["digest"]);
 }
 
-TEST_F(Pack, ImagesMadeOnADeviceGiveTheDigest) {
+TEST_F(Pack, DigestOfImagesMadeOnADevice) {
   const json plain = digest_of({"--images", in()});
   for (const char* device : {"host:0", "host:0:copies:check"}) {
     for (const Flags& source : {Flags{"--records", records("coefficients")},
@@ -95,7 +95,7 @@ TEST_F(Pack, ImagesMadeOnADeviceGiveTheDigest) {
                                             HasSubstr("on the device: coefficient records")));
 }
 
-TEST_F(Pack, EveryCommandReadsRecords) {
+TEST_F(Pack, RecordsInEveryCommand) {
   const std::string path = records("coefficients");
   const Outcome verified = run_program({"verify", path});
   EXPECT_EQ(verified.code, 0);
@@ -110,7 +110,7 @@ TEST_F(Pack, EveryCommandReadsRecords) {
   EXPECT_THAT(explained.out, HasSubstr("records of coefficients"));
 }
 
-TEST_F(Pack, UnpackedImagesAreTheSame) {
+TEST_F(Pack, UnpackedImages) {
   const std::string out = *folder_ / "out";
   const Outcome unpacked =
       run_program({"unpack", records("coefficients"), "--out", out, "--json", "-"});
@@ -128,7 +128,7 @@ TEST_F(Pack, UnpackedImagesAreTheSame) {
   EXPECT_EQ(run_program({"unpack", records("coefficients"), "--out", out, "--force"}).code, 0);
 }
 
-TEST_F(Pack, DamageIsReportedWithItsPlace) {
+TEST_F(Pack, PlacesOfDamage) {
   std::string bytes = test::read_file(records("coefficients"));
   bytes[bytes.size() / 2] = static_cast<char>(bytes[bytes.size() / 2] ^ 4);
   const std::string path = folder_->write("damaged.pnr", bytes);
@@ -141,7 +141,7 @@ TEST_F(Pack, DamageIsReportedWithItsPlace) {
   EXPECT_EQ(run_program({"verify", folder_->write("cut.pnr", bytes)}).code, 1);
 }
 
-TEST_F(Pack, BadFilesFailOrAreLeftOut) {
+TEST_F(Pack, BadFiles) {
   const std::string bad = *folder_ / "bad";
   std::filesystem::copy(in(), bad, std::filesystem::copy_options::recursive);
   const std::string cut = folder_->write("bad/a/cut.jpg", "\xff\xd8\xff\xe0 no more");
@@ -164,7 +164,7 @@ TEST_F(Pack, BadFilesFailOrAreLeftOut) {
   EXPECT_THAT(most.err, HasSubstr("71 of 131 images are bad and were left out, more than half"));
 }
 
-TEST_F(Pack, AKilledRunIsGoneOnWith) {
+TEST_F(Pack, ResumeAfterAKill) {
   const std::string many = *folder_ / "many";
   ASSERT_EQ(run_program({"synth", many, "--images", "400", "--size", "150x200"}).code, 0);
   const auto pack = [&](const std::string& out) {

@@ -42,7 +42,7 @@ class Paths : public testing::Test {
   std::string image_;
 };
 
-TEST_F(Paths, HiddenFilesAreNoDataOfAnyCommand) {
+TEST_F(Paths, HiddenFiles) {
   folder_.write("photos/.ipynb_checkpoints/1.jpg", image_);
   folder_.write("photos/class_0/._1.jpg", "mac");
   folder_.write("photos/class_0/.DS_Store", "mac");
@@ -58,7 +58,7 @@ TEST_F(Paths, HiddenFilesAreNoDataOfAnyCommand) {
   EXPECT_THAT(run_program({"verify", photos_, "--hidden"}).out, HasSubstr("5 good, 1 bad"));
 }
 
-TEST_F(Paths, TheClassIsTheFirstFolderOrTheChosenOne) {
+TEST_F(Paths, ClassFolders) {
   const TempFolder tiny;
   for (const char* name : {"n01/images/1.jpg", "n01/images/2.jpg", "n02/images/1.jpg"})
     tiny.write(name, image_);
@@ -80,7 +80,7 @@ TEST_F(Paths, TheClassIsTheFirstFolderOrTheChosenOne) {
   EXPECT_THAT(run_program({"inspect", packed}).out, HasSubstr("2 classes: n01, n02"));
 }
 
-TEST_F(Paths, PatternsHaveBracesAndAnyNumberOfFoldersInEveryCommand) {
+TEST_F(Paths, PatternsInEveryCommand) {
   const std::string braces = folder_ / "t-{000..001}.tar";
   const std::string below = folder_ / "**/t-*.tar";
   EXPECT_EQ(elements({"--tar", braces}), 4);
@@ -106,7 +106,7 @@ TEST_F(Paths, PatternsHaveBracesAndAnyNumberOfFoldersInEveryCommand) {
   EXPECT_THAT(missing.err, HasSubstr("t-002.tar"));
 }
 
-TEST_F(Paths, CommasInPathsAreNoSeparators) {
+TEST_F(Paths, CommasInPaths) {
   EXPECT_EQ(elements({"--tar", folder_ / "a,b.tar"}), 2);
   for (const auto& [data, images] : std::vector<std::pair<std::string, int>>{
            {folder_ / "a,b.tar", 2},
@@ -128,7 +128,7 @@ TEST_F(Paths, CommasInPathsAreNoSeparators) {
   EXPECT_EQ(elements({"--idx", pair}), 6) << pair;
 }
 
-TEST_F(Paths, LinksToNothingAreErrorsOfEveryCommand) {
+TEST_F(Paths, DanglingLinks) {
   std::filesystem::create_symlink("/nowhere/bird", photos_ + "/bird");
   const std::string listed = "1 of 5 files is listed and not there, as a link to nothing is: ";
   for (const Flags& flags :
@@ -150,7 +150,7 @@ TEST_F(Paths, LinksToNothingAreErrorsOfEveryCommand) {
   }
 }
 
-TEST_F(Paths, AnIndexThatCanNotBeKeptIsOneWarning) {
+TEST_F(Paths, UnwritableIndex) {
   const std::string large(5 << 20, 'x');  // smaller shards have no index file
   for (const char* name : {"large/0.tar", "large/1.tar"})
     folder_.write(name, tar_member("x/1.jpg", large) + tar_end());

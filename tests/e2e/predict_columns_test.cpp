@@ -126,7 +126,7 @@ class PredictColumns : public testing::Test {
   const TempFolder folder_;
 };
 
-TEST_F(PredictColumns, TheFolderAloneSaysTheSameBits) {
+TEST_F(PredictColumns, BitsOfTheFolderAlone) {
   for (const std::string model : {"wide_deep", "two_tower"}) {
     const std::string columns = folder_ / (model + ".toml");
     folder_.write(model + ".toml",
@@ -150,7 +150,7 @@ TEST_F(PredictColumns, TheFolderAloneSaysTheSameBits) {
   }
 }
 
-TEST_F(PredictColumns, ClassesHaveTheirNamesAndCosinesAre) {
+TEST_F(PredictColumns, ClassNamesAndCosines) {
   folder_.write("columns.toml", std::string(kColumns) + kWideDeep);
   train("wide_deep", {"--columns", folder_ / "columns.toml", "--data", folder_ / "table.csv"});
   folder_.write("new.csv", "tags,word,code,x\nt1,a,30,\n");
@@ -193,7 +193,7 @@ TEST_F(PredictColumns, AreReadAsThePipelineOfTrainingDid) {
       << "labels are not asked for";
 }
 
-TEST_F(PredictColumns, WhatTheFolderLacksIsSaid) {
+TEST_F(PredictColumns, IncompleteFolder) {
   folder_.write("columns.toml", std::string(kColumns) + kWideDeep);
   train("wide_deep", {"--columns", folder_ / "columns.toml", "--data", folder_ / "table.csv"});
   const auto said = [&](const std::vector<std::string>& more) {

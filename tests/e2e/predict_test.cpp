@@ -107,7 +107,7 @@ TEST_F(Predict, SaysInOrderWhatAnEvaluationFinds) {
   EXPECT_EQ(rows_of(unsorted.out).size(), 11U);
 }
 
-TEST_F(Predict, BadElementsFailOrAreLeftOutInTheirPlace) {
+TEST_F(Predict, BadElements) {
   train("cifar10", {"--data", images_});
   const std::string whole = predict({"--data", images_}).out;
   std::string key = rows_of(whole)[5].at(1);
@@ -166,7 +166,7 @@ TEST_F(Predict, NeedsNoLabels) {
   EXPECT_EQ(predict({"--data", digits.path().substr(0, digits.path().find(','))}).out, outcome.out);
 }
 
-TEST_F(Predict, TextsGetTheirCosines) {
+TEST_F(Predict, CosinesOfTexts) {
   std::string text = "query,positive,negative\n";
   for (int i = 0; i < 10; ++i) text += "a b,b c,d e\n";
   const std::string csv = folder_.write("texts.csv", text);
@@ -178,7 +178,7 @@ TEST_F(Predict, TextsGetTheirCosines) {
   EXPECT_EQ(rows.size(), 11U);
 }
 
-TEST_F(Predict, WrongCommandLinesAndFoldersAreRefused) {
+TEST_F(Predict, InvalidCommandLinesAndFolders) {
   const std::vector<std::pair<std::vector<std::string>, std::string>> cases{
       {{"predict", "--data", images_}, "a trained model is needed"},
       {{"predict", "--export", folder_ / "none", "--data", images_}, "no model.json (--export)"},

@@ -71,7 +71,7 @@ TEST(Towers, SayWhatTheyWereGivenAndWhatWasLost) {
   }
 }
 
-TEST(Towers, ALostDeviceIsExitCode70) {
+TEST(Towers, ExitCodeOfALostDevice) {
   const Outcome outcome = on_device("host:0,host:1:fail_record=60:sticky");
   EXPECT_EQ(outcome.code, 70);
   EXPECT_EQ(outcome.json()["outcome"], "device lost");
@@ -83,7 +83,7 @@ TEST(Towers, ALostDeviceIsExitCode70) {
   EXPECT_EQ(outcome.json()["towers"].size(), 2U);
 }
 
-TEST(Towers, ACopyThatNeverEndsIsExitCode75AndNamed) {
+TEST(Towers, ExitCodeOfAHangingCopy) {
   const auto start = std::chrono::steady_clock::now();
   const Outcome outcome = on_device("host:0:hang_copy=9,host:1", {"--watchdog", "3"});
   EXPECT_EQ(outcome.code, 75);
@@ -93,7 +93,7 @@ TEST(Towers, ACopyThatNeverEndsIsExitCode75AndNamed) {
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(60));
 }
 
-TEST(Towers, LittleDeviceMemoryMeansFewerSlotsOrAnError) {
+TEST(Towers, LittleDeviceMemory) {
   const Outcome fewer = on_device("host:0:fail_allocation=2", {"--batches", "50"});
   EXPECT_EQ(fewer.code, 0) << fewer.err;
   EXPECT_EQ(fewer.json()["batches"], 50);
@@ -103,7 +103,7 @@ TEST(Towers, LittleDeviceMemoryMeansFewerSlotsOrAnError) {
   EXPECT_THAT(none.err, AllOf(HasSubstr("128 bytes of device memory wanted, 10 of 10 free")));
 }
 
-TEST(Towers, PinningThatIsRefusedIsSaidOnce) {
+TEST(Towers, RefusedPinning) {
   const Outcome outcome = on_device("host:0:copies:fail_pinning=1", {"--batches", "50"});
   EXPECT_EQ(outcome.code, 0) << outcome.err;
   const std::size_t said = outcome.err.find("pinning memory was refused");
@@ -111,7 +111,7 @@ TEST(Towers, PinningThatIsRefusedIsSaidOnce) {
   EXPECT_EQ(outcome.err.find("pinning memory was refused", said + 1), std::string::npos);
 }
 
-TEST(Towers, WhatNoDeviceKnowsIsRefused) {
+TEST(Towers, UnknownDeviceOption) {
   const Outcome outcome = on_device("host:0:speed=9");
   EXPECT_EQ(outcome.code, 2);
   EXPECT_THAT(outcome.err, AllOf(HasSubstr("bytes_per_s=N"), HasSubstr("not \"speed=9\"")));

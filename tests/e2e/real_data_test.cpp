@@ -29,7 +29,7 @@ void expect_same_digest(const Flags& pipeline, std::uint64_t elements) {
   }
 }
 
-TEST(RealData, PhotographsGiveTheSameBytes) {
+TEST(RealData, BytesOfPhotographs) {
   const std::string folder = data_path("imagenet-sample");
   PENSTOCK_NEED_DATA(folder);
   expect_same_digest({"--images", folder, "--shuffle", "--random-resized-crop", "224", "--flip",
@@ -37,7 +37,7 @@ TEST(RealData, PhotographsGiveTheSameBytes) {
                      900);
 }
 
-TEST(RealData, Cifar10GivesTheSameBytes) {
+TEST(RealData, BytesOfCifar10) {
   const std::string shard = data_path("cifar10-train.tar");
   PENSTOCK_NEED_DATA(shard);
   expect_same_digest({"--tar", shard, "--shuffle", "--random-resized-crop", "32", "--flip",
@@ -45,7 +45,7 @@ TEST(RealData, Cifar10GivesTheSameBytes) {
                      50'000);
 }
 
-TEST(RealData, Cifar10HasTenClassesOfFiveThousand) {
+TEST(RealData, ClassesOfCifar10) {
   const std::string shard = data_path("cifar10-train.tar");
   PENSTOCK_NEED_DATA(shard);
   const Outcome outcome = run_program({"inspect", shard, "--classes", "--json", "-"});
@@ -58,7 +58,7 @@ TEST(RealData, Cifar10HasTenClassesOfFiveThousand) {
     EXPECT_EQ(count, 5'000) << label;
 }
 
-TEST(RealData, PhotographsVerify) {
+TEST(RealData, VerifyOfPhotographs) {
   const std::string folder = data_path("imagenet-sample");
   PENSTOCK_NEED_DATA(folder);
   const json found = run_program({"verify", folder, "--json", "-"}).json();

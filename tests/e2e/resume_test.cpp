@@ -52,7 +52,7 @@ class Resume : public testing::Test {
 
 TempFolder* Resume::folder_ = nullptr;
 
-TEST_F(Resume, AfterAnyKillsTheDigestsAreThoseOfOneRun) {
+TEST_F(Resume, DigestsAcrossKills) {
   const std::string tars = *folder_ / "tar/*.tar";
   const Flags common{"--seed", "3", "--epochs", "2"};
   constexpr int kSlowRuns = 3;
@@ -272,7 +272,7 @@ TEST_F(Resume, RefusesAForgedState) {
   EXPECT_EQ(run_program(run).code, 0);
 }
 
-TEST_F(Resume, TowersGoOnWhereTheyWere) {
+TEST_F(Resume, PositionsOfTowers) {
   for (const Flags& mode :
        {Flags{"--feed", "split"}, Flags{"--feed", "per_tower", "--epoch-end", "pad"},
         Flags{"--feed", "sharded", "--epoch-end", "stop"}, Flags{"--pace", "free"}}) {

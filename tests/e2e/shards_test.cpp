@@ -84,7 +84,7 @@ TEST(Synth, WritesEmptyShardsThatAreGood) {
   }
 }
 
-TEST(Verify, WhatIsEmptyIsGoodOnlyWhereThatIsAFormat) {
+TEST(Verify, EmptyFiles) {
   const TempFolder folder;
   for (const auto& [name, size, good] : {std::tuple{"a.tfrecord", 0, true},
                                          {"a.tfrecord", 4096, false},
@@ -182,7 +182,7 @@ TEST(Verify, LooksAtShardsBesideImagesAndSaysWhatItPassedOver) {
       AllOf(HasSubstr("a folder of images"), HasSubstr("a.tar: tar"), HasSubstr("2 other files")));
 }
 
-TEST(Inspect, AndOthersNameFormatsThatAreNotRead) {
+TEST(Inspect, UnreadableFormats) {
   using namespace std::string_literals;
   const TempFolder folder;
   std::string hundred;

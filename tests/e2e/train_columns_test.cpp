@@ -158,7 +158,7 @@ TEST_F(TrainColumns, GoOnFromACheckpointWithTheSameBits) {
   EXPECT_EQ(rest.json()["variables_digest"], whole.json()["variables_digest"]);
 }
 
-TEST_F(TrainColumns, WhatDoesNotFitIsRefusedBeforeAnythingRuns) {
+TEST_F(TrainColumns, MismatchedColumns) {
   struct Case {
     std::string from, to, text;
   };
@@ -209,7 +209,7 @@ TEST_F(TrainColumns, WhatDoesNotFitIsRefusedBeforeAnythingRuns) {
   EXPECT_THAT(beside("--weight-column", "none"), testing::HasSubstr("none"));
 }
 
-TEST_F(TrainColumns, ABadRowNamesItsColumn) {
+TEST_F(TrainColumns, BadRow) {
   std::string rows = "word,day,x,bought\n";
   for (int i = 0; i < 40; ++i) rows += "a,1,0,yes\n";
   folder_.write("bad.csv", rows + "b,3,0,no\n");

@@ -44,7 +44,7 @@ class TrainData : public testing::Test {
   const TempFolder folder_;
 };
 
-TEST_F(TrainData, ExamplesOfTFRecordsAreTheImagesTheyHold) {
+TEST_F(TrainData, ExamplesOfTFRecords) {
   const std::string tar = pictures("tar") + "/*.tar";
   const std::string examples = pictures("tfrecord") + "/*.tfrecord";
   const std::string wanted = digest_of(train("cifar10", {"--data", tar}));
@@ -70,7 +70,7 @@ TEST_F(TrainData, ExamplesOfTFRecordsAreTheImagesTheyHold) {
               HasSubstr("no feature query for the model's query"));
 }
 
-TEST_F(TrainData, CompressedExamplesAreShuffledInABuffer) {
+TEST_F(TrainData, CompressedExamples) {
   const std::string examples = pictures("tfrecord", {"--compression", "gzip"}) + "/*.tfrecord.gz";
   const std::vector<std::string> run{"train",   "--model", "cifar10", "--data", examples,
                                      "--batch", "4",       "--quiet", "--json", "-"};
@@ -84,7 +84,7 @@ TEST_F(TrainData, CompressedExamplesAreShuffledInABuffer) {
   EXPECT_EQ(outcome.json()["images"], 24);
 }
 
-TEST_F(TrainData, ArraysAreThePixelsTheyHold) {
+TEST_F(TrainData, ArraysOfPixels) {
   const Digits digits(40);
   const std::string images =
       folder_.write("images.npy", npy_of("|u1", {40, 28, 28}, digits.pixels()));
@@ -108,7 +108,7 @@ TEST_F(TrainData, ArraysAreThePixelsTheyHold) {
       HasSubstr("the data have image: u8 [56,56]"));
 }
 
-TEST_F(TrainData, PipelinesMakeWhatTheModelTakes) {
+TEST_F(TrainData, Pipelines) {
   const std::string tar = pictures("tar") + "/*.tar";
   const std::string wanted = digest_of(train("cifar10", {"--data", tar}));
   const auto pipeline = [&](const std::string& stages, const std::string& run = "") {
@@ -147,7 +147,7 @@ TEST_F(TrainData, PipelinesMakeWhatTheModelTakes) {
               HasSubstr("needs --eval-data or --eval-pipeline (--eval-every)"));
 }
 
-TEST_F(TrainData, RowsWeighWhatTheirColumnOrClassSays) {
+TEST_F(TrainData, WeightsOfRows) {
   const std::string texts = "query,positive,negative,cost\n";
   std::string rows, ones;
   for (int i = 0; i < 12; ++i) {
@@ -191,7 +191,7 @@ TEST_F(TrainData, RowsWeighWhatTheirColumnOrClassSays) {
   EXPECT_THAT(with(folder_.write("wrong", "cat,1\n")).err, HasSubstr("a weight for a class cat"));
 }
 
-TEST_F(TrainData, FilesWithoutAKnownNameAreNamedByTheirBytes) {
+TEST_F(TrainData, FilesWithoutAKnownName) {
   const std::string pickle =
       "\x80\x02}q\x01(U\x0b"
       "batch_labelq\x02U\x15training batch 1 of 5";
@@ -241,7 +241,7 @@ std::string chinese(int rows, int first) {
   return csv;
 }
 
-TEST_F(TrainData, ChineseTextIsLearntOrRefused) {
+TEST_F(TrainData, ChineseText) {
   const std::string data = folder_.write("train.csv", chinese(600, 0));
   const std::string test = folder_.write("test.csv", chinese(120, 600));
   const Outcome outcome =

@@ -32,7 +32,7 @@ class TrainInput : public testing::Test {
   const std::string images_ = folder_ / "images";
 };
 
-TEST_F(TrainInput, BadElementsEndTheRunOrAreLeftOut) {
+TEST_F(TrainInput, BadElements) {
   folder_.write("images/class_0/bad.jpg", "no JPEG");
   const Outcome fails = train({});
   EXPECT_EQ(fails.code, 1);
@@ -48,7 +48,7 @@ TEST_F(TrainInput, BadElementsEndTheRunOrAreLeftOut) {
   EXPECT_EQ(too_many.code, 1);
 }
 
-TEST_F(TrainInput, ClassesMayBeInTheNamesOfFiles) {
+TEST_F(TrainInput, ClassesInFileNames) {
   const TempFolder flat;
   for (const char* name : {"cat.1.jpg", "cat.2.jpg", "dog.1.jpg", "dog.2.jpg"})
     std::filesystem::copy(std::filesystem::directory_iterator(images_ + "/class_0")->path(),
@@ -64,7 +64,7 @@ TEST_F(TrainInput, ClassesMayBeInTheNamesOfFiles) {
   EXPECT_THAT(without.err, testing::HasSubstr("the training data have one class alone, "));
 }
 
-TEST_F(TrainInput, WrongCommandLinesAreRefused) {
+TEST_F(TrainInput, InvalidCommandLines) {
   const Digits digits(20);
   const std::vector<std::pair<std::vector<std::string>, std::string>> cases{
       {{"--quarantine", folder_ / "bad"}, "needs --on-error skip (--quarantine)"},
@@ -92,7 +92,7 @@ TEST_F(TrainInput, WrongCommandLinesAreRefused) {
   EXPECT_THAT(little.err, testing::HasSubstr("memory"));
 }
 
-TEST_F(TrainInput, AWrongLabelIsNamedWithItsRecord) {
+TEST_F(TrainInput, WrongLabel) {
   std::string jpeg;
   for (const auto& file : std::filesystem::recursive_directory_iterator(images_))
     if (file.path().extension() == ".jpg") jpeg = read_file(file.path().string());
@@ -128,7 +128,7 @@ TEST_F(TrainInput, AWrongLabelIsNamedWithItsRecord) {
   }
 }
 
-TEST_F(TrainInput, WhatWasTrainedIsEvaluatedByItself) {
+TEST_F(TrainInput, SeparateEvaluation) {
   const std::string model = folder_ / "model.safetensors";
   const std::string checkpoints = folder_ / "run";
   const Outcome trained = train(
@@ -168,7 +168,7 @@ TEST_F(TrainInput, WhatWasTrainedIsEvaluatedByItself) {
 }
 
 // Alone, the images of class_1 would be numbered from 0.
-TEST_F(TrainInput, ATestSetThatLacksAClassIsEvaluatedByName) {
+TEST_F(TrainInput, TestSetWithoutAClass) {
   const std::string model = folder_ / "model.safetensors";
   ASSERT_EQ(train({"--export", model}).code, 0);
   std::filesystem::create_directory(folder_ / "some");
@@ -213,7 +213,7 @@ TEST_F(TrainInput, EndsEarlyWhenEvaluationsGetNoBetter) {
   EXPECT_TRUE(std::filesystem::exists(checkpoints + "/finished"));
 }
 
-TEST_F(TrainInput, ADivergedRunKeepsTheLastGoodCheckpoint) {
+TEST_F(TrainInput, DivergedRun) {
   const std::string checkpoints = folder_ / "run";
   const std::vector<std::string> run{"--schedule",
                                      "constant:1000",

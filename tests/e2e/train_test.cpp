@@ -91,7 +91,7 @@ void expect_each_step_once(const std::map<std::uint64_t, int>& points, std::uint
 }
 
 // As a run that was killed after its last checkpoint but one leaves it.
-TEST(Train, ResumedItShowsEachStepOnceInTensorBoard) {
+TEST(Train, TensorBoardOfAResumedRun) {
   const Digits digits(100);
   const TempFolder folder;
   const auto run = [&](const char* epochs) {
@@ -117,7 +117,7 @@ TEST(Train, ResumedItShowsEachStepOnceInTensorBoard) {
     EXPECT_EQ(times, 1) << step;
 }
 
-TEST(Train, KilledAtAnyMomentItEndsWithTheSameVariables) {
+TEST(Train, KilledAtAnyMoment) {
   const Digits digits(400);
   const char* wanted = std::getenv("PENSTOCK_KILLS");  // by tools/reliability.sh
   const int most = wanted == nullptr ? 40 : std::stoi(wanted);
@@ -160,7 +160,7 @@ TEST(Train, KilledAtAnyMomentItEndsWithTheSameVariables) {
                         last.json()["steps"].get<std::uint64_t>());
 }
 
-TEST(Train, ToldToStopItSavesAndGoesOn) {
+TEST(Train, StopAndResume) {
   const Digits digits(400);
   const TempFolder folder;
   const std::vector<std::string> run{"--epochs", "40", "--checkpoint", folder.path()};
@@ -176,7 +176,7 @@ TEST(Train, ToldToStopItSavesAndGoesOn) {
   EXPECT_EQ(last.json()["steps"], 40 * 12);
 }
 
-TEST(Train, WrongCommandLinesAreRefused) {
+TEST(Train, InvalidCommandLines) {
   const Digits digits(40);
   const std::vector<std::pair<std::vector<std::string>, std::string>> cases{
       {{"--strategy", "ring"}, "no strategy ring; there are: replicated"},
@@ -208,7 +208,7 @@ TEST(Train, WrongCommandLinesAreRefused) {
   EXPECT_THAT(model.err, testing::HasSubstr("no model vgg; there are: cifar10, lenet, resnet18"));
 }
 
-TEST(Train, DataThatTheModelDoesNotTakeAreRefusedBeforeAnythingRuns) {
+TEST(Train, MismatchedData) {
   const TempFolder folder;
   const Digits small(20, 8);
   const Digits large(20, 40);
@@ -240,7 +240,7 @@ TEST(Train, DataThatTheModelDoesNotTakeAreRefusedBeforeAnythingRuns) {
   }
 }
 
-TEST(Train, ClassesGoWithTheVariablesAndAreMatchedByName) {
+TEST(Train, ClassesBesideTheVariables) {
   const TempFolder folder;
   const std::string training = folder / "training";
   ASSERT_EQ(
@@ -341,7 +341,7 @@ TEST(Train, ReachesThePromisedAccuracyOnMnist) {
   }
 }
 
-TEST(Train, ADeviceThatFailsIsAnExitCodeOfItsOwn) {
+TEST(Train, ExitCodesOfDeviceFailures) {
   const Digits digits(100);
   const auto code = [&](const std::string& device, const char* watchdog_s) {
     return run_program({"train", "--model", "lenet", "--data", digits.path(), "--device", device,

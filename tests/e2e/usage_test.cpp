@@ -132,7 +132,7 @@ TEST(Usage, NamesWhatIsWrongAndWhere) {
   }
 }
 
-TEST(Usage, AnOutputThatCannotBeWrittenIsRefusedBeforeTheRun) {
+TEST(Usage, UnwritableOutput) {
   const TempFolder folder;
   const std::string none = folder / "no/such";
   for (const char* flag : {"--json", "--html", "--trace"}) {
@@ -153,7 +153,7 @@ TEST(Usage, AnOutputThatCannotBeWrittenIsRefusedBeforeTheRun) {
   EXPECT_FALSE(std::filesystem::exists(folder / "new"));
 }
 
-TEST(Usage, AStateOrRecordsThatCannotBeWrittenAreRefusedBeforeTheRun) {
+TEST(Usage, UnwritableStateOrRecords) {
   const TempFolder folder;
   const std::string none = folder / "no/such";
   const std::string pipe = folder / "pipe";
@@ -179,7 +179,7 @@ TEST(Usage, AStateOrRecordsThatCannotBeWrittenAreRefusedBeforeTheRun) {
   EXPECT_TRUE(std::filesystem::is_fifo(pipe));
 }
 
-TEST(Usage, AFullStandardOutputIsAFailure) {
+TEST(Usage, FullStandardOutput) {
   const TempFolder folder;
   const std::string csv = folder.write("a.csv", "a,b\n1,2\n");
   const Flags range{"--range", "9", "--batch", "3", "--seed", "1"};
@@ -202,7 +202,7 @@ TEST(Usage, AFullStandardOutputIsAFailure) {
   }
 }
 
-TEST(Usage, EveryCommandHelps) {
+TEST(Usage, HelpOfEveryCommand) {
   for (const char* command :
        {"profile", "explain", "inspect", "verify", "check-determinism", "replay", "synth", "pack",
         "unpack", "train", "evaluate", "predict", "report"}) {
@@ -217,7 +217,7 @@ TEST(Usage, EveryCommandHelps) {
   EXPECT_THAT(run_program({"--help"}).out, HasSubstr("profile"));
 }
 
-TEST(Usage, HelpIsACommandToo) {
+TEST(Usage, HelpCommand) {
   for (const char* command : {"profile", "explain", "train"}) {
     const Outcome outcome = run_program({"help", command});
     EXPECT_EQ(outcome.code, 0);
@@ -228,7 +228,7 @@ TEST(Usage, HelpIsACommandToo) {
   EXPECT_EQ(all.out, run_program({"--help"}).out);
 }
 
-TEST(Usage, HelpTellsEachCommandsSeed) {
+TEST(Usage, SeedInHelp) {
   for (const auto& [command, text] : {std::pair{"profile", "drawn, and printed"},
                                       {"explain", "(default: 0)"},
                                       {"check-determinism", "(default: 1)"},

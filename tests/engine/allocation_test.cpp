@@ -235,7 +235,7 @@ TEST(FailedAllocation, IsAnErrorWhereverItHappens) {
 }
 
 // Threads that were started to see how many there can be wait until all are there.
-TEST(FailedAllocation, WhileThreadsAreTriedLeavesSoMany) {
+TEST(FailedAllocation, ThreadLimit) {
   const test::TimeLimit limit(60);
   for (const long n : {0, 1, 2, 100, 101, 102}) {
     fail_at = allocations + n;
@@ -244,7 +244,7 @@ TEST(FailedAllocation, WhileThreadsAreTriedLeavesSoMany) {
   }
 }
 
-TEST(FailedAllocation, WhileTheQuotaIsAskedLeavesTheLast) {
+TEST(FailedAllocation, CpuQuota) {
   const test::TimeLimit limit(60);
   const std::atomic<int> consumers{0};
   auto workers = std::make_unique<ThreadPool>(

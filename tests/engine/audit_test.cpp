@@ -84,7 +84,7 @@ TEST(Audit, SaysWhatEachEpochWas) {
             6U);
 }
 
-TEST(Audit, ASinkMaySaveWhenAnEpochEnds) {
+TEST(Audit, SaveInALogSink) {
   const test::TimeLimit limit(20);
   const Dataset dataset = numbers(3);
   Iterator iterator = dataset.iterate();
@@ -126,7 +126,7 @@ TEST(Audit, CountsWhatIsMissingWhereTheGraphTells) {
 }
 
 /// What `skip` passed over before a stop, and meets again when the work is redone, counts once.
-TEST(Audit, RedoneWorkCountsItsErrorsOnce) {
+TEST(Audit, ErrorsOfRedoneWork) {
   const auto pairs = [](const Dataset& input) {
     return std::vector<Dataset>{
         input.batch(4),

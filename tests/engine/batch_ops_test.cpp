@@ -178,7 +178,7 @@ TEST(BatchMix, RefusesWhatDoesNotFit) {
   });
 }
 
-TEST(BatchMix, ALabelOutOfRangeIsTheBatchsError) {
+TEST(BatchMix, LabelOutOfRange) {
   const std::vector<Error> errors = test::errors(images(6).batch(3).map_op(mixup({.classes = 2})));
   ASSERT_EQ(errors.size(), 2U);
   EXPECT_EQ(errors[0].code(), ErrorCode::mismatch);

@@ -23,7 +23,7 @@ using test::numbers;
 using test::ParetoSource;
 using test::seconds_since;
 
-TEST(Budget, APlanThatNeedsMoreIsRefusedWithTheBytes) {
+TEST(Budget, OversizedPlan) {
   const Dataset dataset = numbers(10).batch(1000).unbatch().batch(2000);
   try {
     (void)dataset.iterate({.memory_bytes = 20000});
@@ -37,7 +37,7 @@ TEST(Budget, APlanThatNeedsMoreIsRefusedWithTheBytes) {
   EXPECT_EQ(test::values(dataset, {.memory_bytes = 1U << 20}).size(), 10U);
 }
 
-TEST(Budget, ASizeThatNobodyCanHoldIsRefused) {
+TEST(Budget, OversizedBatch) {
   const Dataset none = numbers(10).map(
       [](Element) {
         return Element({{"x", Tensor::allocate(DType::u8, {0})}});
@@ -64,7 +64,7 @@ TEST(Budget, ASizeThatNobodyCanHoldIsRefused) {
 }
 
 /// 8 bytes each make it 2^64, which is 0 where it wraps around.
-TEST(Budget, ComponentsThatNobodyCanHoldAreRefused) {
+TEST(Budget, OversizedComponents) {
   constexpr std::int64_t kHuge = std::int64_t{1} << 61;
   const auto one = [](Element) { return Element({{"x", Tensor::of<std::int64_t>({1}, {1})}}); };
   const Spec any({{"x", DType::i64, {Shape::kUnknown}}});
@@ -93,7 +93,7 @@ TEST(Budget, ComponentsThatNobodyCanHoldAreRefused) {
   }
 }
 
-TEST(Budget, ACallerThatKeepsBatchesGetsMoreWhileThereIsRoom) {
+TEST(Budget, CallerThatKeepsBatches) {
   Iterator iterator = numbers(4096).batch(128).iterate({.memory_bytes = 1U << 20, .slots = 2});
   std::vector<Element> kept;
   for (Next next = iterator.next(); !next.is_end(); next = iterator.next()) {
@@ -105,7 +105,7 @@ TEST(Budget, ACallerThatKeepsBatchesGetsMoreWhileThereIsRoom) {
   }
 }
 
-TEST(Budget, ACallerThatKeepsAllOfItGetsAnErrorAndCanGoOn) {
+TEST(Budget, CallerThatKeepsAllOfIt) {
   // Eight batches of 1 KiB and no more.
   Iterator iterator = numbers(4096).batch(128).iterate({.memory_bytes = 8 << 10, .slots = 2});
   std::vector<Element> kept;
@@ -132,7 +132,7 @@ TEST(Budget, ACallerThatKeepsAllOfItGetsAnErrorAndCanGoOn) {
   EXPECT_EQ(before + rest, 32U);
 }
 
-TEST(Budget, ASlowCallerIsNotAnError) {
+TEST(Budget, SlowCaller) {
   // Batches wait behind a map for longer than the engine's patience, and fill the budget.
   const auto same = [](Element element) { return element; };
   Iterator iterator =
@@ -148,7 +148,7 @@ TEST(Budget, ASlowCallerIsNotAnError) {
   EXPECT_EQ(count, 32U);
 }
 
-TEST(Budget, SlowWorkOnBatchesIsNotAnError) {
+TEST(Budget, SlowWorkOnBatches) {
   for (const bool blocking : {false, true}) {
     const auto slow = [](Element element) {
       if (element[0].values<std::int64_t>()[0] == 128) {
@@ -162,7 +162,7 @@ TEST(Budget, SlowWorkOnBatchesIsNotAnError) {
   }
 }
 
-TEST(Budget, ASlowStreamBesideAFullBudgetIsNotAnError) {
+TEST(Budget, SlowStreamBesideAFullBudget) {
   const Dataset slow{make_generate_source(
       []() -> Generator {
         return [next = std::int64_t{0}](Element& out) mutable {
@@ -185,7 +185,7 @@ TEST(Budget, ASlowStreamBesideAFullBudgetIsNotAnError) {
   }
 }
 
-TEST(Budget, ACacheLargerThanItIsAnErrorSoon) {
+TEST(Budget, OversizedCache) {
   const auto source =
       std::make_shared<ParetoSource>(ParetoSource::Options{.count = 200, .most = 20000});
   const Dataset dataset = Dataset(SourcePtr(source)).cache().batch(2);
@@ -198,7 +198,7 @@ TEST(Budget, ACacheLargerThanItIsAnErrorSoon) {
   EXPECT_LT(seconds_since(start), 60.0);
 }
 
-TEST(Budget, BytesStayAliveWhenTheRunIsGone) {
+TEST(Budget, LifetimeOfBytes) {
   std::vector<Element> kept;
   {
     const auto source = std::make_shared<ParetoSource>(ParetoSource::Options{.count = 20});

@@ -86,7 +86,7 @@ TEST(Budget, IsNeverPassedWithHeavyTailedSizes) {
   }
 }
 
-TEST(Budget, AnElementLargerThanItIsAnErrorThatNamesIt) {
+TEST(Budget, OversizedElement) {
   for (const bool blocking : {false, true}) {
     for (const bool tells : {false, true}) {
       const auto source =
@@ -153,7 +153,7 @@ Dataset with_itself(const Dataset& input) {
            .filter(yes)});
 }
 
-TEST(Budget, AFullOneFailsNothingThatFitsByItself) {
+TEST(Budget, FittingElementsWhenFull) {
   const test::TimeLimit limit(240);
   const auto same = [](Element element) { return element; };
   for (const bool blocking : {false, true}) {
@@ -183,7 +183,7 @@ TEST(Budget, AFullOneFailsNothingThatFitsByItself) {
   }
 }
 
-TEST(Budget, AFullOneDoesNotKeepARunFromGoingOn) {
+TEST(Budget, ProgressWhenFull) {
   const test::TimeLimit limit(120);
   const auto count = [](const Element& state, const Element&) {
     const Element next = test::x_element(state["x"].item<std::int64_t>() + 1);
@@ -206,7 +206,7 @@ TEST(Budget, AFullOneDoesNotKeepARunFromGoingOn) {
   }
 }
 
-TEST(Budget, AnEpochMayBeLeftWhileItWaitsForMemory) {
+TEST(Budget, EpochLeftWhileItWaits) {
   const test::TimeLimit limit(120);
   const auto same = [](Element element) { return element; };
   const Dataset dataset = steps().filter(yes).map(same).filter(yes);
@@ -225,7 +225,7 @@ TEST(Budget, AnEpochMayBeLeftWhileItWaitsForMemory) {
 }
 
 /// Each place where a batch stage is used has slots of its own.
-TEST(Budget, ABatchStageThatIsUsedTwiceDoesNotStarveItself) {
+TEST(Budget, BatchStageUsedTwice) {
   constexpr std::uint64_t kSlot = 16 << 12;  // of 16 elements of 4 KiB
   const Dataset batches =
       numbers(400)

@@ -227,7 +227,7 @@ TEST_P(ChangedFiles, EndTheRunUnderEveryPolicy) {
 }
 
 // A batch keeps its keys, which are copies, whatever happens to the file behind it.
-TEST_P(ChangedFiles, KeysOfBatchesStay) {
+TEST_P(ChangedFiles, KeysOfBatches) {
   const Format format = formats()[0];
   const std::string folder = put(format);
   const FileSystemPtr files = make_file_system(GetParam());
@@ -247,7 +247,7 @@ TEST_P(ChangedFiles, KeysOfBatchesStay) {
 }
 
 // The same, written by another thread at any moment. PENSTOCK_CHANGES: how often.
-TEST_P(ChangedFiles, NoChangedBatchIsDeliveredWheneverTheyChange) {
+TEST_P(ChangedFiles, ConcurrentChanges) {
   const char* const changes = std::getenv("PENSTOCK_CHANGES");
   const int rounds = changes != nullptr ? std::atoi(changes) : 1;
   for (const Format& format : formats()) {

@@ -10,7 +10,7 @@ namespace {
 
 class Chunks : public ::testing::TestWithParam<int> {};
 
-TEST_P(Chunks, RowsOfAnEarlierChunkAreLeftAlone) {
+TEST_P(Chunks, RowsOfAnEarlierChunk) {
   constexpr std::int64_t kCount = 20000;
   const Dataset squares = range(kCount)
                               .map([](Element element) {

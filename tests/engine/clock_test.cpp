@@ -41,7 +41,7 @@ extern "C" time_t time(time_t* out) noexcept {
 namespace penstock {
 namespace {
 
-TEST(Clock, JumpsOfTheTimeOfDayChangeNothing) {
+TEST(Clock, JumpsOfTheTimeOfDay) {
   const Dataset dataset =
       test::numbers(3000)
           .shuffle({.buffer = 100})

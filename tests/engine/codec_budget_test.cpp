@@ -134,7 +134,7 @@ std::vector<Graph> shapes() {
   };
 }
 
-TEST(CodecBudget, WhoFitsBesideOneBatchAlwaysGetsRoom) {
+TEST(CodecBudget, ElementBesideOneBatch) {
   const test::TimeLimit limit(110);
   const std::uint64_t large = 1U << 20;
   for (const Graph& shape : shapes()) {
@@ -169,7 +169,7 @@ TEST(CodecBudget, WhoFitsBesideOneBatchAlwaysGetsRoom) {
   }
 }
 
-TEST(CodecBudget, WhoDoesNotIsAnErrorThatSaysWhatItTakes) {
+TEST(CodecBudget, OversizedElement) {
   const test::TimeLimit limit(110);
   const std::uint64_t large = 1U << 20;
   for (const OnError on_error : {OnError::fail, OnError::skip}) {
@@ -207,7 +207,7 @@ TEST(CodecBudget, WhoDoesNotIsAnErrorThatSaysWhatItTakes) {
   }
 }
 
-TEST(CodecBudget, ACallerThatHoldsABatchLeavesOneSlotLess) {
+TEST(CodecBudget, HeldBatch) {
   const test::TimeLimit limit(60);
   const std::uint64_t large = 1U << 20;
   for (const int threads : {1, 8}) {

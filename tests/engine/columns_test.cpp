@@ -113,7 +113,7 @@ TEST(ColumnCalls, TakeManyBehindOtherMapsToo) {
   EXPECT_LT(calls.load(), 1000);
 }
 
-TEST(ColumnErrors, ABadElementCostsExactlyItself) {
+TEST(ColumnErrors, BadElement) {
   for (const bool behind_a_map : {false, true}) {
     for (const std::int64_t bad : {0, 77, 511, 1999}) {
       const Dataset numbers = behind_a_map ? range(2000).map(same) : range(2000);
@@ -136,7 +136,7 @@ TEST(ColumnErrors, ABadElementCostsExactlyItself) {
   }
 }
 
-TEST(ColumnErrors, CountsAreExact) {
+TEST(ColumnErrors, ExactCounts) {
   const Dataset batches =
       range(2000).map_batchwise(Squares{.bad = 77}, {.name = "squares"}).batch(64);
   Iterator iterator = batches.iterate({.threads = 1, .on_error = OnError::skip});
@@ -208,7 +208,7 @@ TEST(ColumnResults, OfAnotherShapeAreRefused) {
       << errors[0].what();
 }
 
-TEST(ColumnSources, TensorsGiveRows) {
+TEST(ColumnSources, RowsOfTensors) {
   std::vector<float> values(600 * 6);
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i);
   const Element columns(

@@ -49,7 +49,7 @@ TEST(Engine, KeepsErrorsInTheirPlace) {
   }
 }
 
-TEST(Engine, SkipEqualsFilteringFirst) {
+TEST(Engine, SkippedAndFilteredElements) {
   for (const std::int64_t batch : {1, 3, 8, 32}) {
     const auto odd = numbers(200).map([](Element element) {
       const auto x = element["x"].item<std::int64_t>();
@@ -90,7 +90,7 @@ TEST(Engine, DeliversTheSameForAnyThreads) {
   EXPECT_NE(run(dataset, {.seed = 8, .epochs = 2, .threads = 1}), expected);
 }
 
-TEST(Engine, NextAfterTheEndKeepsReturningEnd) {
+TEST(Engine, NextAfterTheEnd) {
   Iterator iterator = numbers(3).batch(2).iterate({.epochs = 2});
   EXPECT_TRUE(iterator.next().has_value());
   EXPECT_TRUE(iterator.next().has_value());
@@ -124,7 +124,7 @@ TEST(Engine, BeginsEachEpochOnceHoweverLongThatTakes) {
   EXPECT_EQ(passes, 3);
 }
 
-TEST(Engine, CancelWakesAWaitingConsumer) {
+TEST(Engine, CancelWhileWaiting) {
   std::atomic<bool> stop{false};
   const Dataset slow = numbers(100).map(
       [&](Element element) {

@@ -142,7 +142,7 @@ TEST(Elastic, RefusesWhatHasNoCommonOrder) {
   EXPECT_NO_THROW((void)graph(3, 0).restore(States{zero, one}));
 }
 
-TEST(Unordered, EachElementComesOnceAlsoWhenRestored) {
+TEST(Unordered, ElementsAcrossRestores) {
   const auto slow = [](const Dataset& input) {
     return input.map(
         [](Element element) {
@@ -308,7 +308,7 @@ TEST(PadBatches, GivesEveryShardAsManyWhateverStandsBetween) {
   }
 }
 
-TEST(Figures, ResumingFarInDecodesNothingAgain) {
+TEST(Figures, ResumeFarIn) {
   constexpr std::int64_t kSize = 20'000'000;
   std::vector<bool> delivered(kSize);
   std::atomic<bool> counting{false};

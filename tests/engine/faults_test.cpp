@@ -67,7 +67,7 @@ std::string all_of(const Dataset& dataset, const RunOptions& options = {}) {
 }
 
 // F2. PENSTOCK_SPLITS sets how many.
-TEST(Faults, ShortReadsDontShowInAWholeRun) {
+TEST(Faults, ShortReads) {
   const char* asked = std::getenv("PENSTOCK_SPLITS");
   const std::uint64_t seeds = asked != nullptr ? std::stoull(asked) : 150;
   const FileSystemPtr files = shards_of(3, 12);
@@ -97,7 +97,7 @@ Dataset slow_batches(const FileSystemPtr& files, int rows, std::atomic<int>& map
 }
 
 // F6. Late reads: the order stays, and what the slots have room for goes on meanwhile.
-TEST(Faults, StragglersKeepTheOrderAndHoldUpLittle) {
+TEST(Faults, OrderOfStragglers) {
   const FileSystemPtr files = shards_of(4, 500);
   constexpr int kRows = 10;
   constexpr int kSlots = 32;
@@ -131,7 +131,7 @@ TEST(Faults, StragglersKeepTheOrderAndHoldUpLittle) {
 
 // F6, for a machine with nothing else to do: the time lost is at most one delay for each time the
 // slots are filled anew.
-TEST(QuietMachine, StragglersTakeLittleTime) {
+TEST(QuietMachine, TimeOfStragglers) {
   const FileSystemPtr files = shards_of(4, 500);
   constexpr auto kDelay = std::chrono::milliseconds(30);
   constexpr double kRecords = 2000;
@@ -171,7 +171,7 @@ class CrashDeathTest : public testing::Test {
 
 // F15, without an isolated decoder: the process dies of it at once, and loses nothing that was
 // saved.
-TEST_F(CrashDeathTest, ACallableThatCrashesEndsTheProcessAndTheRestGoesOn) {
+TEST_F(CrashDeathTest, CrashingCallable) {
   for (const int signal : {SIGSEGV, SIGABRT}) {
     EXPECT_EXIT(
         {
@@ -259,7 +259,7 @@ std::optional<Iterator>& of_the_process() {
 }
 
 // F44.
-TEST_F(ExitDeathTest, LeavingInMidstreamIsClean) {
+TEST_F(ExitDeathTest, ExitInMidstream) {
   const auto start = Clock::now();
   EXPECT_EXIT(
       {
@@ -289,7 +289,7 @@ TEST_F(ExitDeathTest, LeavingInMidstreamIsClean) {
          ms_since(start) / 3);
 }
 
-TEST_F(ExitDeathTest, AForkedChildGetsAnErrorInsteadOfHanging) {
+TEST_F(ExitDeathTest, ForkedChild) {
   EXPECT_EXIT(
       {
         Iterator iterator = endless().iterate({.threads = 2});

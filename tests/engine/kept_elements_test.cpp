@@ -181,7 +181,7 @@ TEST(KeptElements, StayInMappedFiles) {
   for (int i = 0; i < 2; ++i) EXPECT_EQ(kept.next(place).payload->element["x"].owner(), mapping);
 }
 
-TEST(KeptElements, OnesThatFindNoRoomAreNotKept) {
+TEST(KeptElements, WithoutRoom) {
   const Element element({{"x", Tensor::scalar<std::int64_t>(4)}});
   for (std::uint64_t bytes = 0; bytes < 40'000; bytes += 1'000) {
     SCOPED_TRACE(bytes);

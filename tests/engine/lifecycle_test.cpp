@@ -146,7 +146,7 @@ std::vector<std::pair<const char*, Dataset>> idle_graphs() {
 }
 
 // Groups grow while elements are cheap; then each of a group of hundreds takes long.
-TEST(Lifecycle, NoCallBeginsOnceARunIsCancelled) {
+TEST(Lifecycle, CallsAfterCancellation) {
   constexpr std::int64_t kCheap = 20000;
   std::atomic<int> slow{0};
   const auto work = [&slow](std::int64_t x) {
@@ -204,7 +204,7 @@ TEST(Lifecycle, NoCallBeginsOnceARunIsCancelled) {
   }
 }
 
-TEST(Lifecycle, WhatGivesNothingEndsWithItsRun) {
+TEST(Lifecycle, EndOfIdleGraphs) {
   const test::TimeLimit limit(60);
   for (const auto& [name, dataset] : idle_graphs()) {
     for (const auto& [cancel, alone] :
@@ -224,7 +224,7 @@ TEST(Lifecycle, WhatGivesNothingEndsWithItsRun) {
   }
 }
 
-TEST(Lifecycle, AnEpochEndsWhereItIsLeft) {
+TEST(Lifecycle, EpochLeftEarly) {
   const test::TimeLimit limit(60);
   const auto yes = [](const Element&) { return true; };
   for (const auto& [name, idle] : idle_graphs()) {
@@ -243,7 +243,7 @@ TEST(Lifecycle, AnEpochEndsWhereItIsLeft) {
   }
 }
 
-TEST(Lifecycle, ARepetitionEndsWhereItIsLeft) {
+TEST(Lifecycle, RepetitionLeftEarly) {
   const test::TimeLimit limit(60);
   const auto yes = [](const Element&) { return true; };
   for (const auto& [name, idle] : idle_graphs()) {
@@ -255,7 +255,7 @@ TEST(Lifecycle, ARepetitionEndsWhereItIsLeft) {
 
 // Where elements are made one at a time, the thread that arranges them also makes them. What it
 // calls may be the consumer of another run, which steps back as any other does.
-TEST(Lifecycle, ACallableMayDriveAnotherRun) {
+TEST(Lifecycle, RunInsideACallable) {
   const test::TimeLimit limit(60);
   const auto yes = [](const Element&) { return true; };
   const Dataset inner = numbers(40).filter(yes).window(4).batch(3).unbatch();
@@ -317,7 +317,7 @@ TEST(Lifecycle, ClosesInTimeAlthoughAReadHangs) {
   EXPECT_LE(settled_threads(before), before);
 }
 
-TEST(Lifecycle, AnEpochIsLeftInTimeAlthoughAReadHangs) {
+TEST(Lifecycle, EpochLeftDuringAHangingRead) {
   const test::TimeLimit limit(60);
   std::vector<std::pair<std::string, std::string>> files;
   for (int i = 0; i < 40; ++i)
@@ -341,7 +341,7 @@ TEST(Lifecycle, AnEpochIsLeftInTimeAlthoughAReadHangs) {
   faulty->release();
 }
 
-TEST(Lifecycle, MemoryStaysFlatOverManyEpochs) {
+TEST(Lifecycle, MemoryOverManyEpochs) {
   if (test::kAddressSanitizer) GTEST_SKIP() << kKept;
   const auto same = [](Element element) { return element; };
   const Dataset dataset = numbers(2000)
@@ -368,7 +368,7 @@ TEST(Lifecycle, MemoryStaysFlatOverManyEpochs) {
   EXPECT_LT(grown, kShadowed ? 21845 : 682);
 }
 
-TEST(Lifecycle, ManyRunsLeaveNothingBehind) {
+TEST(Lifecycle, MemoryOverManyRuns) {
   if (test::kAddressSanitizer) GTEST_SKIP() << kKept;
   const Dataset dataset = numbers(200).shuffle({.buffer = 16}).batch(8);
   long warm = 0;

@@ -18,7 +18,7 @@ BufferPtr take(Memory& memory, std::size_t bytes) {
   return memory.allocate(bytes, promised);
 }
 
-TEST(Memory, AnIdleBufferServesWhatItIsAtMostTwiceAsLargeAs) {
+TEST(Memory, ReuseOfIdleBuffers) {
   const struct {
     std::size_t idle, wanted;
     bool served;
@@ -39,7 +39,7 @@ TEST(Memory, AnIdleBufferServesWhatItIsAtMostTwiceAsLargeAs) {
   }
 }
 
-TEST(Memory, SmallBuffersAreChargedWithMoreThanTheirSize) {
+TEST(Memory, ChargeOfSmallBuffers) {
   const struct {
     std::size_t bytes, size, charged;
   } kFacts[] = {{1, 128, 256},    {128, 128, 256},    {129, 144, 272},
@@ -57,7 +57,7 @@ TEST(Memory, SmallBuffersAreChargedWithMoreThanTheirSize) {
   }
 }
 
-TEST(Memory, TheNearestSizeIsTakenFirst) {
+TEST(Memory, NearestSize) {
   const auto memory = memory_of(kLimit);
   BufferPtr large = take(*memory, 8192);
   BufferPtr small = take(*memory, 5120);
@@ -67,7 +67,7 @@ TEST(Memory, TheNearestSizeIsTakenFirst) {
   EXPECT_EQ(take(*memory, 4608)->data(), nearest);
 }
 
-TEST(Memory, WhatOthersWerePromisedIsNotTakenByALargerBuffer) {
+TEST(Memory, ReservedMemory) {
   const auto memory = memory_of(16 << 10);
   BufferPtr idle = take(*memory, 8192);
   idle = {};
@@ -80,7 +80,7 @@ TEST(Memory, WhatOthersWerePromisedIsNotTakenByALargerBuffer) {
 }
 
 // Slots stay, so they do not count.
-TEST(Memory, WhatIsReadAheadLeavesHalfOfWhatSlotsLeave) {
+TEST(Memory, ShareOfReadAhead) {
   const auto memory = memory_of(40 << 10);
   ASSERT_TRUE(memory->charge_slot(20 << 10, Memory::Slots::first));
   EXPECT_FALSE(memory->reserve(11 << 10, true));
@@ -90,7 +90,7 @@ TEST(Memory, WhatIsReadAheadLeavesHalfOfWhatSlotsLeave) {
   EXPECT_FALSE(memory->reserve(1, false));
 }
 
-TEST(Memory, OnceARequestFoundNoRoomNobodyGetsMoreThanAskedFor) {
+TEST(Memory, SizesAfterARefusal) {
   const auto memory = memory_of(kLimit);
   BufferPtr idle = take(*memory, 8192);
   idle = {};
@@ -98,7 +98,7 @@ TEST(Memory, OnceARequestFoundNoRoomNobodyGetsMoreThanAskedFor) {
   EXPECT_EQ(take(*memory, 4096)->size(), 4096U);
 }
 
-TEST(Memory, WhatNobodyCanHoldIsRefused) {
+TEST(Memory, OversizedBuffer) {
   constexpr std::size_t kMost = PTRDIFF_MAX;
   for (const std::uint64_t limit : {kLimit, kLimit + 1}) {
     const auto memory = memory_of(limit);
@@ -117,7 +117,7 @@ TEST(Memory, WhatNobodyCanHoldIsRefused) {
   EXPECT_FALSE(boundless->charge(SIZE_MAX));
 }
 
-TEST(Memory, SizesThatComeSeldomDoNotAddUp) {
+TEST(Memory, RareSizes) {
   // Each round holds one buffer of each of a few sizes; which ones changes from round to round.
   const auto memory = memory_of(1 << 20);
   std::uint64_t early = 0;  // as long as that it takes until there are enough of the largest

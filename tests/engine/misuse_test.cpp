@@ -24,7 +24,7 @@ bool is_element(const Next& next) {
   return !next.is_end() && !next.is_error();
 }
 
-TEST(MovedFrom, AnIteratorIsAnError) {
+TEST(MovedFrom, Iterator) {
   Iterator first = numbers(10).iterate();
   const Iterator second = std::move(first);
   for (int i = 0; i < 100; ++i) {
@@ -55,7 +55,7 @@ TEST(ThreadEnds, OfACallableEndsTheProcessWithTheStage) {
                "the callable of stage my_stage ended its thread");
 }
 
-TEST(Enumerate, BeyondTheLargestNumberIsAnErrorOfTheElement) {
+TEST(Enumerate, BeyondTheLargestNumber) {
   const std::array<std::pair<std::int64_t, int>, 4> cases{
       {{INT64_MAX, 1}, {INT64_MAX - 3, 4}, {INT64_MAX - 9, 10}, {-5, 10}}};
   for (const auto& [start, good] : cases) {

@@ -84,7 +84,7 @@ TEST(Outcomes, FailAtOneElementOrNotAtAll) {
 }
 
 // While it returns to its position, a run can't start again.
-TEST(Outcomes, ARestoredRunEnds) {
+TEST(Outcomes, RestoredRun) {
   for (const Graph& graph : graphs()) {
     SCOPED_TRACE(graph.name);
     Iterator roomy = graph.dataset.iterate({.memory_bytes = 1U << 30});

@@ -141,7 +141,7 @@ std::vector<int> numbers_of(const Dataset& dataset) {
   return numbers;
 }
 
-TEST(ReadPace, ReadsOfOneGroupGoOnAtOnceWhereTheyAreSlowAndChangeNothing) {
+TEST(ReadPace, SlowReadsOfOneGroup) {
   const auto memory = make_memory_file_system({{"records", numbered()}});
   const auto files = std::make_shared<WatchedFiles>(memory);
   FixedRecordOptions options;

@@ -161,7 +161,7 @@ TEST(Retry, GivesUpByPolicyAfterItsTries) {
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(20));
 }
 
-TEST(RunOptions, ThatCannotBeAreRefused) {
+TEST(RunOptions, InvalidValues) {
   const struct {
     const char* text;
     RunOptions options;

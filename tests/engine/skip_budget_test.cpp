@@ -148,7 +148,7 @@ Dataset errors_only() {
 }
 
 /// A pass in which each element failed gives nothing, and ends an infinite repeat.
-TEST(SkipBudget, APassOfBadElementsEndsAnInfiniteRepeat) {
+TEST(SkipBudget, PassOfBadElements) {
   const auto all = [](std::int64_t) { return true; };
   const auto but_last = [](std::int64_t x) { return x < 4; };
   const Dataset bad = failing_where(numbers(5), all).repeat();

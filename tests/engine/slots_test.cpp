@@ -27,7 +27,7 @@ struct Case {
 
 class Orders : public testing::TestWithParam<Case> {};
 
-TEST_P(Orders, RowsComeAsAskedFor) {
+TEST_P(Orders, OrderOfRows) {
   const std::vector<std::uint32_t>& order = GetParam().order;
   const Spec spec(
       {{"large", DType::i32, {16}}, {"small", DType::i64, {}}, {"text", DType::bytes, {}}});
@@ -59,7 +59,7 @@ TEST_P(Orders, RowsComeAsAskedFor) {
   EXPECT_EQ(reinterpret_cast<std::uintptr_t>(batch["small"].data()) % Allocator::kAlignment, 0U);
 }
 
-TEST(SlotLayout, WhatCanNotBeCountedIsTooLargeForAnyBudget) {
+TEST(SlotLayout, OverflowingSizes) {
   const Spec small({{"x", DType::i64, {}}});
   const Spec none({{"x", DType::u8, {0}}});
   const Spec text({{"x", DType::bytes, {}}});

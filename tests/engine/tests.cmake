@@ -3,6 +3,6 @@ penstock_tests(engine FILES engine state sequential_model batch_ops plan keep ke
   LIBRARIES ZLIB::ZLIB)
 penstock_test(engine/schedules)
 penstock_test(engine/allocation SLOW "SteadyState.*")
-penstock_test(engine/lifecycle SLOW "Lifecycle.MemoryStaysFlatOverManyEpochs" "Lifecycle.ManyRunsLeaveNothingBehind")
+penstock_test(engine/lifecycle SLOW "Lifecycle.MemoryOverManyEpochs" "Lifecycle.MemoryOverManyRuns")
 penstock_test(engine/faults SLOW "QuietMachine.*")
 target_link_libraries(engine_faults_test PRIVATE ZLIB::ZLIB)

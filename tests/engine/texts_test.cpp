@@ -145,7 +145,7 @@ INSTANTIATE_TEST_SUITE_P(Sources, Texts,
                                          Case{"throwing", {.throws = true, .bad = 5}}),
                          [](const auto& test) { return test.param.name; });
 
-TEST(Texts, OnlyWhatCantBeReadStraightIsReadByElement) {
+TEST(Texts, ReadsByElement) {
   const auto source = std::make_shared<TextSource>(TextSource::Options{.odd = 7});
   run(Dataset(source).batch(100));
   EXPECT_EQ(source->read_one_by_one(), (TextSource::kCount - 7 + 96) / 97);

@@ -35,7 +35,7 @@ struct Site {
   const std::unique_ptr<ThreadPool> workers;
 };
 
-TEST(ComputePolicy, OneThreadWhereTheConsumerDoesNotWait) {
+TEST(ComputePolicy, ConsumerThatDoesNotWait) {
   Site site(4);
   std::atomic<int> at_once{0};
   std::atomic<int> most{0};
@@ -103,7 +103,7 @@ TEST(ComputePolicy, ThreadsOfCallablesThatUseOneTBB) {
   for (const std::thread::id& id : inner) EXPECT_TRUE(ours.contains(id));
 }
 
-TEST(ComputePolicy, AsManyAsThereAreWhereItWaitsAndSaysWhy) {
+TEST(ComputePolicy, ConsumerThatWaits) {
   Site site(3);
   site.consumers = 1;
   std::latch done(60);
@@ -140,7 +140,7 @@ TEST(ComputePolicy, AnotherThreadForLongWork) {
   EXPECT_EQ(site.workers->threads(), 2);
 }
 
-TEST(ReadPolicy, WorkBehindLongWorkGetsAThread) {
+TEST(ReadPolicy, WorkBehindLongWork) {
   const test::TimeLimit limit(60);
   ThreadPool pool(std::make_unique<ReadPolicy>(8, std::make_shared<TuningLog>()));
   EXPECT_EQ(pool.threads(), 0) << "nobody waited for anything";
@@ -160,7 +160,7 @@ TEST(ReadPolicy, WorkBehindLongWorkGetsAThread) {
   EXPECT_GE(pool.threads(), kPieces);
 }
 
-TEST(ReadPolicy, LongWorkThatNeedsCpusGetsFewThreads) {
+TEST(ReadPolicy, LongWorkThatNeedsCpus) {
   const auto log = std::make_shared<TuningLog>();
   {
     ThreadPool pool(std::make_unique<ReadPolicy>(64, log));
@@ -180,7 +180,7 @@ TEST(ReadPolicy, LongWorkThatNeedsCpusGetsFewThreads) {
   for (const Decision& decision : log->decisions()) EXPECT_LE(decision.to, 8U) << decision.reason;
 }
 
-TEST(ReadPolicy, WorkThatDoesNotComeBackHoldsUpNoOther) {
+TEST(ReadPolicy, WorkThatDoesNotReturn) {
   constexpr std::int64_t kHanging = 6;  // more than the few that the pool has anyhow
   std::atomic<int> delivered{0};
   std::atomic<bool> held_up{false};
@@ -198,7 +198,7 @@ TEST(ReadPolicy, WorkThatDoesNotComeBackHoldsUpNoOther) {
   EXPECT_FALSE(held_up);
 }
 
-TEST(ComputePolicy, OneLessWhereTheConsumerNeverWaitsAndMostAreIdle) {
+TEST(ComputePolicy, IdleThreads) {
   Site site(2);
   site.consumers = 1;
   std::latch done(20);
@@ -222,7 +222,7 @@ TEST(ComputePolicy, OneLessWhereTheConsumerNeverWaitsAndMostAreIdle) {
   EXPECT_NE(site.log->decisions().back().reason.find("never waited"), std::string::npos);
 }
 
-TEST(ComputePolicy, ARunSaysWhatItDecidedAndDeliversTheSame) {
+TEST(ComputePolicy, DecisionsOfARun) {
   const auto work = [](Element element) {
     std::this_thread::sleep_for(milliseconds(1));
     return element;
@@ -246,7 +246,7 @@ TEST(ComputePolicy, ARunSaysWhatItDecidedAndDeliversTheSame) {
   EXPECT_EQ(seen[0], seen[1]);
 }
 
-TEST(Run, ACountBelowZeroEndsTheRunWithAnError) {
+TEST(Run, CountBelowZero) {
   for (const bool shared : {false, true}) {
     penstock::Run run(compile(range(10), {.threads = 1}), {.threads = 1});
     Activity& activity = run.activity();

@@ -43,7 +43,7 @@ TEST(AnswerHead, OfAnInterimAnswerIsForgotten) {
   EXPECT_EQ(head.etag, "");
 }
 
-TEST(AnswerHead, ContradictionsAreMalformed) {
+TEST(AnswerHead, Contradictions) {
   for (const Lines& lines : std::vector<Lines>{
            {"HTTP/1.1 206 x", "Content-Length: 1", "Content-Length: 2"},
            {"HTTP/1.1 206 x", "Content-Length: -1"},
@@ -119,7 +119,7 @@ TEST(Judge, AnswersToARange) {
   }
 }
 
-TEST(Judge, AWholeObjectMayAnswerForAllOfIt) {
+TEST(Judge, WholeObject) {
   const AnswerHead whole = head_of({"HTTP/1.1 200 OK", "ETag: \"v\"", "Content-Length: 100"});
   EXPECT_EQ(judge(whole, {0, 99, 100, whole.version()}).verdict, Verdict::good);
   EXPECT_EQ(judge(whole, {0, 98, 100, whole.version()}).verdict, Verdict::refused);
@@ -172,7 +172,7 @@ TEST(Judge, VersionsByDate) {
   EXPECT_EQ(later.why.find("--trust-data"), std::string::npos);
 }
 
-TEST(Judge, AnEmptyObjectHasNoRange) {
+TEST(Judge, EmptyObject) {
   const AnswerHead head = head_of({"HTTP/1.1 416 x", "Content-Range: bytes */0"});
   EXPECT_EQ(judge(head, {0, 0, {}, 0}).verdict, Verdict::empty);
   EXPECT_EQ(judge(head, {0, 0, 5, 0}).verdict, Verdict::again);

@@ -99,7 +99,7 @@ TEST_F(CacheKills, DamageNothing) {
   RecordProperty("reads", reads);
 }
 
-TEST_F(CacheKills, TwoAtOnceFillOneFolder) {
+TEST_F(CacheKills, TwoRunsInOneFolder) {
   constexpr std::uint64_t kMost = 64 * kBlock;
   const std::string logs[] = {folder_ / "log0", folder_ / "log1"};
   Process first = victim(kMost, 1, 150, logs[0]);

@@ -55,7 +55,7 @@ class HttpCache : public testing::Test {
   std::uint64_t seen_ = 0;
 };
 
-TEST_F(HttpCache, WhatWasReadIsNotAskedForAgain) {
+TEST_F(HttpCache, SecondRead) {
   const HttpServer server({{"/a", text_}, {"/b", text_.substr(1)}, {"/small", "few"}});
   ASSERT_EQ(read(*open(server), 0, text_.size()), text_);
   ASSERT_EQ(read(*open(server, "/small"), 1, 2), "ew");
@@ -73,7 +73,7 @@ TEST_F(HttpCache, WhatWasReadIsNotAskedForAgain) {
   EXPECT_EQ(read(*open(server, "/b"), 0, 10), text_.substr(1, 10));
 }
 
-TEST_F(HttpCache, PartsMakeWholeBlocks) {
+TEST_F(HttpCache, BlocksOfParts) {
   const HttpServer server({{"/a", text_}});
   const auto file = open(server);
   std::string out(3000, '\0');
@@ -92,7 +92,7 @@ TEST_F(HttpCache, PartsMakeWholeBlocks) {
   EXPECT_EQ(server.requests(), before);
 }
 
-TEST_F(HttpCache, WholeFilesAreKept) {
+TEST_F(HttpCache, WholeFiles) {
   const HttpServer server({{"/a", text_}});
   const std::string path = server.url() + "/a";
   for (int round = 0; round < 2; ++round) {
@@ -107,7 +107,7 @@ TEST_F(HttpCache, WholeFilesAreKept) {
   }
 }
 
-TEST_F(HttpCache, AnotherVersionIsAnother) {
+TEST_F(HttpCache, NewVersion) {
   HttpServer server({{"/a", text_}});
   read(*open(server), 0, text_.size());
   const std::string other = noise(text_.size(), 2);
@@ -116,7 +116,7 @@ TEST_F(HttpCache, AnotherVersionIsAnother) {
   EXPECT_EQ(read(*open(server), 0, text_.size()), other);
 }
 
-TEST_F(HttpCache, UrlsThatAreSignedAnewAreTheSame) {
+TEST_F(HttpCache, ResignedUrls) {
   const HttpServer server({{"/a", text_}});
   const auto get = [&](const std::string& query) {
     use();
@@ -132,7 +132,7 @@ TEST_F(HttpCache, UrlsThatAreSignedAnewAreTheSame) {
     EXPECT_EQ(read_file(block.string()).find("Signature"), std::string::npos);
 }
 
-TEST_F(HttpCache, DamagedBlocksAreFetchedAgain) {
+TEST_F(HttpCache, DamagedBlocks) {
   const HttpServer server({{"/a", text_}});
   read(*open(server), 0, text_.size());
   const auto damage = [&](int how, const std::filesystem::path& block) {
@@ -166,7 +166,7 @@ TEST_F(HttpCache, DamagedBlocksAreFetchedAgain) {
   EXPECT_EQ(read(*open(server), 0, text_.size()), text_);
 }
 
-TEST_F(HttpCache, ASecondLookGoesPastIt) {
+TEST_F(HttpCache, UncachedRead) {
   const HttpServer server({{"/a", text_}});
   const auto file = open(server);
   read(*file, 0, 100);
@@ -179,7 +179,7 @@ TEST_F(HttpCache, ASecondLookGoesPastIt) {
   EXPECT_TRUE(cached_blocks(cache()).empty());
 }
 
-TEST_F(HttpCache, WhatWasUsedLongAgoGoesFirst) {
+TEST_F(HttpCache, EvictionOrder) {
   const std::string text = noise(16 * kBlock);
   const HttpServer server({{"/a", text}});
   constexpr std::uint64_t kRoom = 8 * (kBlock + 100);
@@ -207,7 +207,7 @@ TEST_F(HttpCache, WhatWasUsedLongAgoGoesFirst) {
   EXPECT_EQ(fetched(), kBlock);
 }
 
-TEST_F(HttpCache, ItsSizeIsBounded) {
+TEST_F(HttpCache, SizeLimit) {
   const std::string text = noise(40 * kBlock);
   const HttpServer server({{"/a", text}});
   for (const std::uint64_t most :
@@ -233,7 +233,7 @@ TEST_F(HttpCache, ItsSizeIsBounded) {
   EXPECT_EQ(read_file(cache() + "/00/mine"), "not a block");
 }
 
-TEST_F(HttpCache, DataBeyondItAreNotFetchedManyTimesOver) {
+TEST_F(HttpCache, DataBeyondItsSize) {
   const std::string text = noise(40 * kBlock);
   const HttpServer server({{"/a", text}});
   use(8 * kBlock);
@@ -249,7 +249,7 @@ TEST_F(HttpCache, DataBeyondItAreNotFetchedManyTimesOver) {
   EXPECT_LE(static_cast<double>(fetched()), 1.6 * static_cast<double>(wanted));
 }
 
-TEST_F(HttpCache, AFolderThatCantBeWrittenToIsWarnedOfOnce) {
+TEST_F(HttpCache, UnwritableFolder) {
   const HttpServer server({{"/a", text_}});
   folder_.write("file", "");
   const LogCapture log;
@@ -259,7 +259,7 @@ TEST_F(HttpCache, AFolderThatCantBeWrittenToIsWarnedOfOnce) {
   EXPECT_EQ(log.count("is no longer written, and the run continues without it"), 1);
 }
 
-TEST_F(HttpCache, AFullDiskEndsItAndNotTheRun) {
+TEST_F(HttpCache, FullDisk) {
   const HttpServer server({{"/a", text_}});
   const LogCapture log;
   rlimit before{};
@@ -281,7 +281,7 @@ TEST_F(HttpCache, AFullDiskEndsItAndNotTheRun) {
   EXPECT_EQ(cached_blocks(cache()).size(), 4);
 }
 
-TEST_F(HttpCache, ServersWithoutRangesOrVersionsAreReadAsEver) {
+TEST_F(HttpCache, ServersWithoutRangesOrVersions) {
   for (const bool ranges : {false, true}) {
     const HttpServer server({{"/a", text_}}, {.ranges = ranges, .etags = !ranges});
     const std::string path = server.url() + "/a";
@@ -295,7 +295,7 @@ TEST_F(HttpCache, ServersWithoutRangesOrVersionsAreReadAsEver) {
   EXPECT_TRUE(cached_blocks(cache()).empty());
 }
 
-TEST_F(HttpCache, ThreadsShareIt) {
+TEST_F(HttpCache, ConcurrentThreads) {
   const std::string text = noise(20 * kBlock);
   const HttpServer server({{"/a", text}});
   use(12 * kBlock);

@@ -21,7 +21,7 @@ using testing::Not;
 
 constexpr std::int64_t kNow = 1'440'938'160;
 
-TEST(CredentialProcess, CommandsAreWords) {
+TEST(CredentialProcess, WordsOfACommand) {
   EXPECT_THAT(command_words("a  b\tc"), ElementsAre("a", "b", "c"));
   EXPECT_THAT(command_words(R"(/opt/x "a b" 'c "d' e\ f "\"g\\h\i" "")"),
               ElementsAre("/opt/x", "a b", "c \"d", "e f", "\"g\\h\\i", ""));
@@ -30,7 +30,7 @@ TEST(CredentialProcess, CommandsAreWords) {
                      [] { command_words("a 'b"); });
 }
 
-TEST(CredentialProcess, WhatItPrintsIsTaken) {
+TEST(CredentialProcess, Output) {
   const LentCredentials lent = run_credential_process(
       R"(echo '{"Version":1,"AccessKeyId":"A","SecretAccessKey":"S","SessionToken":"T","Expiration":"2015-08-30T13:36:00Z"}')");
   EXPECT_EQ(lent.credentials.access_key, "A");
@@ -42,7 +42,7 @@ TEST(CredentialProcess, WhatItPrintsIsTaken) {
   EXPECT_GT(lasting.expires, kNow * 100);
 }
 
-TEST(CredentialProcess, ThatDoNotWorkSaySoWithoutSecrets) {
+TEST(CredentialProcess, Failures) {
   const auto error_of = [](const std::string& line) {
     const auto error =
         test::thrown_by([&] { run_credential_process(line, std::chrono::milliseconds(300)); });
@@ -87,7 +87,7 @@ constexpr const char* kAnswer =
     "<R><AccessKeyId>A</AccessKeyId><SecretAccessKey>S</SecretAccessKey><SessionToken>T"
     "</SessionToken><Expiration>2015-08-30T13:36:00Z</Expiration></R>";
 
-TEST_F(CredentialSettings, TheProfilesCommandIsRun) {
+TEST_F(CredentialSettings, CommandOfTheProfile) {
   ::setenv("AWS_CONFIG_FILE",
            folder_
                .write("config",
@@ -104,7 +104,7 @@ TEST_F(CredentialSettings, TheProfilesCommandIsRun) {
   EXPECT_EQ(test::read_file(folder_ / "runs"), "x\nx\n");
 }
 
-TEST_F(CredentialSettings, WebIdentityIsRenewedFromItsFile) {
+TEST_F(CredentialSettings, RenewedWebIdentity) {
   ::setenv("AWS_WEB_IDENTITY_TOKEN_FILE", folder_.write("token", "t/1").c_str(), 1);
   ::setenv("AWS_ROLE_ARN", "arn:role", 1);
   ::setenv("AWS_REGION", "eu-west-1", 1);
@@ -121,7 +121,7 @@ TEST_F(CredentialSettings, WebIdentityIsRenewedFromItsFile) {
   EXPECT_THAT(asked_.at(1).body, HasSubstr("WebIdentityToken=t%2F2"));
 }
 
-TEST_F(CredentialSettings, WebIdentityThatFailsSaysSoWithoutTheToken) {
+TEST_F(CredentialSettings, FailedWebIdentity) {
   const WebIdentity identity{folder_.write("token", "tok3n"), "arn:role", "s"};
   const auto error = test::thrown_by([&] {
     ask_web_identity(identity, [](const HttpRequest& request) -> std::string {
@@ -138,7 +138,7 @@ TEST_F(CredentialSettings, WebIdentityThatFailsSaysSoWithoutTheToken) {
                      [&] { ask_web_identity(identity, sts("<R/>")); });
 }
 
-TEST_F(CredentialSettings, ThreadsAskOnce) {
+TEST_F(CredentialSettings, ConcurrentThreads) {
   std::atomic<int> asked{0};
   CredentialChain chain(
       false,
@@ -155,7 +155,7 @@ TEST_F(CredentialSettings, ThreadsAskOnce) {
   EXPECT_EQ(asked, 1);
 }
 
-TEST(S3Endpoint, BucketsOfAwsMoveToTheirRegion) {
+TEST(S3Endpoint, RegionsOfAwsBuckets) {
   S3Endpoint aws("", "us-east-1");
   const Url url = aws.url_of("b", "k/1");
   EXPECT_EQ(url.whole(), "https://b.s3.us-east-1.amazonaws.com/k/1");
@@ -178,7 +178,7 @@ TEST(S3Endpoint, BucketsOfAwsMoveToTheirRegion) {
   EXPECT_EQ(aws.region_of(aws.url_of("a.b", "k")), "cn-north-1");
 }
 
-TEST(S3Endpoint, OthersStayWhereTheyAre) {
+TEST(S3Endpoint, OtherEndpoints) {
   S3Endpoint own("http://minio:9000/base/", "us-east-1");
   const Url url = own.url_of("b", "k");
   EXPECT_EQ(url.whole(), "http://minio:9000/base/b/k");

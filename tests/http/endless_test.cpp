@@ -78,14 +78,14 @@ class EndlessServers : public testing::Test {
   const TimeLimit limit_{60};
 };
 
-TEST_F(EndlessServers, ThatRefuseForEver) {
+TEST_F(EndlessServers, EndlessRefusals) {
   expect_error_of_read(
       [](auto&) { return "HTTP/1.1 503 x\r\nRetry-After: 3600\r\nContent-Length: 0\r\n\r\n"; },
       "503");
   expect_error_of_read([](auto&) { return "HTTP/1.1 500 x\r\nContent-Length: 0\r\n\r\n"; }, "500");
 }
 
-TEST_F(EndlessServers, ThatSayNothing) {
+TEST_F(EndlessServers, SilentServers) {
   expect_error_of_read(
       [](const std::atomic<bool>& over) {
         const auto until = Clock::now() + 2 * kMost;
@@ -96,7 +96,7 @@ TEST_F(EndlessServers, ThatSayNothing) {
       "127.0.0.1");
 }
 
-TEST_F(EndlessServers, ThatPromiseMoreThanTheySend) {
+TEST_F(EndlessServers, TruncatedBodies) {
   expect_error_of_read(
       [](auto&) {
         return "HTTP/1.1 206 x\r\nContent-Range: bytes 0-4194303/33554432\r\n"
@@ -117,7 +117,7 @@ std::string named(const std::string& key) {
   return "<Contents><Key>" + key + "</Key><Size>1</Size><ETag>\"e\"</ETag></Contents>";
 }
 
-TEST_F(EndlessServers, WhoseListsGoOn) {
+TEST_F(EndlessServers, EndlessLists) {
   const std::vector<std::function<std::string(std::uint64_t)>> kinds = {
       [](std::uint64_t) { return std::string(); },
       [](std::uint64_t) { return named("same"); },

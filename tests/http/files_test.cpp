@@ -74,7 +74,7 @@ TEST_F(HttpFiles, AreFoundAndRead) {
   EXPECT_EQ(error_of([&] { file->read_all(10); }).code(), ErrorCode::out_of_range);
 }
 
-TEST_F(HttpFiles, ManyReadsAreFewRequestsOnFewConnections) {
+TEST_F(HttpFiles, RequestsOfManyReads) {
   const std::string text = noise(1 << 20);
   const HttpServer server({{"/a", text}});
   const auto file = files().open(server.url() + "/a");
@@ -93,7 +93,7 @@ TEST_F(HttpFiles, ManyReadsAreFewRequestsOnFewConnections) {
   EXPECT_LE(server.connections(), quick().connections);
 }
 
-TEST_F(HttpFiles, ScansReadAhead) {
+TEST_F(HttpFiles, ReadAheadOfScans) {
   const std::string text = noise(1 << 20);
   const HttpServer server({{"/a", text}});
   const auto file = files().open(server.url() + "/a");
@@ -107,7 +107,7 @@ TEST_F(HttpFiles, ScansReadAhead) {
   EXPECT_LE(server.requests() - before, 10);
 }
 
-TEST_F(HttpFiles, ThreadsReadOneFile) {
+TEST_F(HttpFiles, ConcurrentThreads) {
   const std::string text = noise(1 << 20);
   const HttpServer server({{"/a", text}});
   const auto file = files().open(server.url() + "/a");
@@ -145,7 +145,7 @@ TEST_P(HttpFaults, AreDoneAgain) {
   EXPECT_EQ(stats.again, server.faults());
 }
 
-TEST_P(HttpFaults, ThatLastAreErrorsThatSaySo) {
+TEST_P(HttpFaults, LastingFaults) {
   const auto fault = static_cast<HttpFault>(GetParam());
   const std::map<HttpFault, std::string> words{
       {HttpFault::short_body, "transfer closed"},
@@ -182,7 +182,7 @@ TEST_P(HttpFaults, ThatLastAreErrorsThatSaySo) {
 
 INSTANTIATE_TEST_SUITE_P(All, HttpFaults, testing::Range(0, 12));
 
-TEST_F(HttpFiles, OneThatChangesIsNoMixture) {
+TEST_F(HttpFiles, ChangedFile) {
   HttpServer server({{"/a", noise(100'000, 1)}});
   const auto file = files().open(server.url() + "/a");
   EXPECT_EQ(read(*file, 50'000, 80), noise(100'000, 1).substr(50'000, 80));
@@ -196,7 +196,7 @@ TEST_F(HttpFiles, OneThatChangesIsNoMixture) {
   EXPECT_EQ(now.size, file->info().size);
 }
 
-TEST_F(HttpFiles, WholeOnesThatChangedAreRefused) {
+TEST_F(HttpFiles, ChangedWholeFile) {
   HttpServer server({{"/a", noise(1000, 1)}});
   const std::string path = server.url() + "/a";
   const FileInfo info = files().info(path);
@@ -225,14 +225,14 @@ TEST_F(HttpFiles, WithoutVersionsAreSaidToBeUnguarded) {
   EXPECT_EQ(log.count("names no versions of its files"), 1);
 }
 
-TEST_F(HttpFiles, ThatAreMissingSaySo) {
+TEST_F(HttpFiles, MissingFile) {
   const HttpServer server({});
   const Error error = error_of([&] { files().info(server.url() + "/none"); });
   EXPECT_EQ(error.code(), ErrorCode::not_found);
   EXPECT_THAT(error.what(), HasSubstr("HTTP 404 Not Found: there is no /none"));
 }
 
-TEST_F(HttpFiles, ServersThatAreNotThereAreErrors) {
+TEST_F(HttpFiles, MissingServers) {
   std::string url;
   {
     const HttpServer server({});
@@ -261,7 +261,7 @@ TEST_F(HttpFiles, RedirectsOnTheServer) {
             ErrorCode::invalid_argument);
 }
 
-TEST_F(HttpFiles, WhatIsEncodedIsRefused) {
+TEST_F(HttpFiles, EncodedContents) {
   HttpServerOptions options;
   options.instead = [](const std::string&, const std::string&) {
     return std::string(
@@ -274,7 +274,7 @@ TEST_F(HttpFiles, WhatIsEncodedIsRefused) {
   EXPECT_THAT(error.what(), HasSubstr("Content-Encoding: gzip"));
 }
 
-TEST_F(HttpFiles, EndlessAnswersEnd) {
+TEST_F(HttpFiles, EndlessAnswers) {
   for (const bool head : {true, false}) {
     HttpServerOptions options;
     options.instead = [head](const std::string&, const std::string&) {
@@ -287,7 +287,7 @@ TEST_F(HttpFiles, EndlessAnswersEnd) {
   }
 }
 
-TEST_F(HttpFiles, SilentServersAreLeft) {
+TEST_F(HttpFiles, SilentServers) {
   const HttpServer server({{"/a", "text"}}, {.latency = std::chrono::seconds(3)});
   RemoteOptions options = quick();
   options.deadline = std::chrono::milliseconds(300);
@@ -297,7 +297,7 @@ TEST_F(HttpFiles, SilentServersAreLeft) {
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(3));
 }
 
-TEST_F(HttpFiles, SecretsAreSentAndNotShown) {
+TEST_F(HttpFiles, Secrets) {
   const HttpServer server({{"/a", "text"}}, {.fault_every = 1, .faults = {HttpFault::forbidden}});
   const std::string secret =
       "http://me:word@127.0.0.1:" + std::to_string(server.port()) + "/a?X-Amz-Signature=0123abc";
@@ -312,7 +312,7 @@ TEST_F(HttpFiles, SecretsAreSentAndNotShown) {
   EXPECT_THAT(server.log(), HasSubstr("Authorization: Basic bWU6d29yZA=="));
 }
 
-TEST_F(HttpFiles, ListsNameWhatThereIs) {
+TEST_F(HttpFiles, Lists) {
   const HttpServer server({{"/d/list.txt", "b.tar\na.tar\nc/x.jpg\n"}, {"/d/a.tar", "a"}});
   RemoteOptions options = quick();
   const std::string folder = server.url() + "/d";
@@ -334,7 +334,7 @@ TEST_F(HttpFiles, ListsNameWhatThereIs) {
   EXPECT_THAT(files().glob(server.url() + "/*/a*"), ElementsAre(folder + "/a.tar"));
 }
 
-TEST_F(HttpFiles, PatienceIsFewerRequests) {
+TEST_F(HttpFiles, Patience) {
   const std::string text = noise(400'000);
   const HttpServer server({{"/a", text}}, {.fault_every = 3, .faults = {HttpFault::slow_down}});
   RemoteOptions options = quick();

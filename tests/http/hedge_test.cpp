@@ -63,7 +63,7 @@ class HttpHedges : public testing::Test {
   const std::string text_ = noise(1'000'000);
 };
 
-TEST_F(HttpHedges, TheFirstAnswerCounts) {
+TEST_F(HttpHedges, FirstAnswer) {
   // The 250th request and each 250th behind it gets no answer for long.
   const HttpServer server({{"/a", text_}}, {.stall_every = 250, .stall = 3s});
   const auto file = default_file_system()->open(server.url() + "/a");
@@ -96,7 +96,7 @@ TEST_F(HttpHedges, AreNoneWhereAllIsWell) {
   EXPECT_LE(remote_stats().hedged, 2);  // a machine that others use
 }
 
-TEST_F(HttpHedges, OneThatFailsLeavesTheOther) {
+TEST_F(HttpHedges, FailedRequest) {
   HttpServer server({{"/a", text_}}, {.fault_every = 251,
                                       .faults = {HttpFault::internal, HttpFault::reset},
                                       .stall_every = 250,

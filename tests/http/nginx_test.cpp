@@ -47,7 +47,7 @@ TEST_F(NginxFiles, AreRead) {
                [&] { default_file_system()->info(nginx.url() + "/none"); });
 }
 
-TEST_F(NginxFiles, ThatAreReplacedAreErrors) {
+TEST_F(NginxFiles, ReplacedFile) {
   data_.write("a", noise(1'000'000, 1));
   const Nginx nginx(data_.path());
   ASSERT_TRUE(nginx.ready()) << nginx.errors();
@@ -62,7 +62,7 @@ TEST_F(NginxFiles, ThatAreReplacedAreErrors) {
   EXPECT_FALSE(file->unchanged());
 }
 
-TEST_F(NginxFiles, ThatAreCompressedAreRefusedOrPlain) {
+TEST_F(NginxFiles, CompressedFiles) {
   const std::string text(100'000, 'x');
   data_.write("a.txt", text);
   const Nginx nginx(data_.path(), "gzip on; gzip_types *; gzip_min_length 1;");

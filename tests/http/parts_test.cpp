@@ -26,14 +26,14 @@ std::vector<Shape> shapes(std::vector<std::pair<std::uint64_t, std::size_t>> par
   return out;
 }
 
-TEST(Parts, NeighboursAreOneRequest) {
+TEST(Parts, Neighbours) {
   EXPECT_EQ(shapes({{100, 10}, {0, 100}}, 0, 1000), (std::vector<Shape>{{0, 110, 2}}));
   EXPECT_EQ(shapes({{0, 100}, {110, 100}}, 9, 1000),
             (std::vector<Shape>{{0, 100, 1}, {110, 210, 1}}));
   EXPECT_EQ(shapes({{0, 100}, {110, 100}}, 10, 1000), (std::vector<Shape>{{0, 210, 2}}));
 }
 
-TEST(Parts, WhatLiesBetweenIsAtMostAQuarter) {
+TEST(Parts, SizeOfGaps) {
   EXPECT_EQ(shapes({{0, 10}, {20, 10}}, 1000, 1000), (std::vector<Shape>{{0, 10, 1}, {20, 30, 1}}));
   std::vector<std::pair<std::uint64_t, std::size_t>> parts;
   for (std::uint64_t i = 0; i < 100; ++i) parts.push_back({i * 140, 100});
@@ -42,12 +42,12 @@ TEST(Parts, WhatLiesBetweenIsAtMostAQuarter) {
   EXPECT_LE(fetched, 100 * 125U);
 }
 
-TEST(Parts, LargeOnesAreSeveralRequests) {
+TEST(Parts, LargeParts) {
   EXPECT_EQ(shapes({{5, 25}}, 0, 10), (std::vector<Shape>{{5, 15, 1}, {15, 25, 1}, {25, 30, 1}}));
   EXPECT_EQ(shapes({{0, 6}, {6, 6}}, 0, 10), (std::vector<Shape>{{0, 10, 2}, {10, 12, 1}}));
 }
 
-TEST(Parts, TheSameTwiceIsTwoRequests) {
+TEST(Parts, RepeatedPart) {
   EXPECT_EQ(shapes({{0, 10}, {0, 10}, {5, 10}}, 100, 100).size(), 3);
 }
 

@@ -60,7 +60,7 @@ class HttpProgram : public testing::Test {
   std::string images_, labels_, first_, pattern_;
 };
 
-TEST_F(HttpProgram, DigestsAreThoseOfFilesHere) {
+TEST_F(HttpProgram, DigestsOfFiles) {
   const std::pair<const char*, Flags> formats[] = {
       {"tar", {"--shuffle", "--decode", "--resize", "32", "--batch", "8"}},
       {"folder", {"--shuffle", "--decode", "--resize", "32", "--batch", "8"}},
@@ -93,7 +93,7 @@ TEST_F(HttpProgram, DigestsAreThoseOfFilesHere) {
   }
 }
 
-TEST_F(HttpProgram, ReportsSayWhatWasAskedOfServers) {
+TEST_F(HttpProgram, ServersInReports) {
   const HttpServer server(made({"--format", "tar"}));
   const nlohmann::json json =
       profile_json({"--tar", server.url() + "/data/" + first_, "--batch", "4"});
@@ -139,7 +139,7 @@ TEST_F(HttpProgram, SecondsOfAnOpeningThatRetries) {
 }
 
 /// Three ranks read a folder each. One file of rank 1 is slow.
-TEST_F(HttpProgram, MergedReportsNameTheRankStageAndShard) {
+TEST_F(HttpProgram, MergedReports) {
   const std::string data = folder_ / "data";
   ASSERT_EQ(run_program({"synth", data, "--format", "tar", "--images", "60", "--size", "500x600",
                          "--shards", "3"})
@@ -186,7 +186,7 @@ TEST_F(HttpProgram, MergedReportsNameTheRankStageAndShard) {
   EXPECT_EQ(verdict["shard"], server.url() + slow) << merged.out;
 }
 
-TEST_F(HttpProgram, DigestsOfS3AreThoseOfFilesHere) {
+TEST_F(HttpProgram, DigestsOfS3) {
   ::setenv("AWS_ACCESS_KEY_ID", "AKEXAMPLE", 1);
   ::setenv("AWS_SECRET_ACCESS_KEY", "very/5ecret", 1);
   ::setenv("AWS_SESSION_TOKEN", "t0ken", 1);
@@ -206,7 +206,7 @@ TEST_F(HttpProgram, DigestsOfS3AreThoseOfFilesHere) {
   EXPECT_EQ(server.log().find("5ecret"), std::string::npos);
 }
 
-TEST_F(HttpProgram, DigestsAreTheSameFromACacheOnDisk) {
+TEST_F(HttpProgram, DigestsFromACacheOnDisk) {
   const HttpServer server(made({"--format", "tar"}));
   const TempFolder folder;
   const Flags stages{"--shuffle", "--decode", "--resize", "32", "--batch", "8"};
@@ -239,7 +239,7 @@ TEST_F(HttpProgram, FindsOutWhatThereIs) {
   EXPECT_EQ(digest_of({server.url() + "/data/" + first_, "--batch", "4"}), expected);
 }
 
-TEST_F(HttpProgram, APositionOfDataThatChangedIsRefusedByName) {
+TEST_F(HttpProgram, PositionOfChangedData) {
   const HttpServer::Files files = made({"--format", "tar"});
   HttpServer server(files);
   const Flags run{"profile",
@@ -267,7 +267,7 @@ TEST_F(HttpProgram, APositionOfDataThatChangedIsRefusedByName) {
   EXPECT_THAT(outcome.err, HasSubstr(first_));
 }
 
-TEST_F(HttpProgram, SecretsAreNowhere) {
+TEST_F(HttpProgram, Secrets) {
   const HttpServer server(made({"--format", "tar"}));
   const std::string secret = "http://me:passw0rd@127.0.0.1:" + std::to_string(server.port()) +
                              "/data/" + first_ + "?X-Amz-Signature=5ec2e7";

@@ -13,7 +13,7 @@ namespace {
 
 using test::expect_error;
 
-TEST(Addresses, ThatArePrivate) {
+TEST(Addresses, PrivateHosts) {
   for (const char* host : {"127.0.0.1",
                            "127.8.9.1",
                            "0.0.0.0",
@@ -74,7 +74,7 @@ std::string end_of(Redirects& redirects, const char* first, std::vector<Step> st
   return route.target().url.whole();
 }
 
-TEST(Routes, ThatAreFollowed) {
+TEST(Routes, FollowedRedirects) {
   struct Case {
     const char* first;
     std::vector<Step> steps;
@@ -105,7 +105,7 @@ TEST(Routes, ThatAreFollowed) {
   }
 }
 
-TEST(Routes, ThatAreRefused) {
+TEST(Routes, RefusedRedirects) {
   struct Case {
     const char* first;
     std::vector<Step> steps;

@@ -129,7 +129,7 @@ TEST_F(S3Files, KeysWithBrackets) {
               ElementsAre("s3://b/d/ya.tar", "s3://b/d/yc.tar"));
 }
 
-TEST_F(S3Files, RequestsAreSignedAndSecretsStayHere) {
+TEST_F(S3Files, SignedRequests) {
   const HttpServer server(served(objects_), listing(objects_));
   use_s3(server.url());
   files().open("s3://b/d/a-1.tar");
@@ -142,7 +142,7 @@ TEST_F(S3Files, RequestsAreSignedAndSecretsStayHere) {
   EXPECT_THAT(server.log().substr(before), Not(HasSubstr("Authorization")));
 }
 
-TEST_F(S3Files, ErrorsSayWhatTheServiceSays) {
+TEST_F(S3Files, ErrorsOfTheService) {
   HttpServerOptions options;
   options.instead = [](const std::string&, const std::string&) {
     const std::string body =
@@ -162,14 +162,14 @@ TEST_F(S3Files, ErrorsSayWhatTheServiceSays) {
   EXPECT_THAT(error->what(), Not(HasSubstr("AWS4")));
 }
 
-TEST_F(S3Files, PathsNameBuckets) {
+TEST_F(S3Files, BucketsInPaths) {
   use_s3("http://127.0.0.1:1");
   for (const char* path : {"s3://", "s3:///a", "s3://b c/a"})
     expect_error(ErrorCode::invalid_argument, "names no bucket", [&] { files().info(path); });
   expect_error(ErrorCode::not_found, "a bucket, and no object", [] { files().info("s3://b/"); });
 }
 
-TEST_F(S3Files, HostileListsAreErrors) {
+TEST_F(S3Files, HostileLists) {
   HttpServerOptions options;
   std::string body;
   options.instead = [&](const std::string&, const std::string&) {
@@ -185,7 +185,7 @@ TEST_F(S3Files, HostileListsAreErrors) {
   expect_error(ErrorCode::data_loss, "in circles", [] { files().glob("s3://b/*"); });
 }
 
-TEST_F(S3Files, BucketsAreAskedForInTheirRegion) {
+TEST_F(S3Files, RegionsOfBuckets) {
   HttpServerOptions options = listing(objects_);
   const auto list = options.instead;
   std::atomic<int> refused{0};
@@ -227,7 +227,7 @@ TEST_F(S3Files, OfGoogleAreReadWithHmacKeys) {
                [] { files().info("gs://"); });
 }
 
-TEST_F(S3Files, WebIdentityIsTradedForKeys) {
+TEST_F(S3Files, WebIdentity) {
   const TempFolder folder;
   HttpServerOptions options = listing(objects_);
   options.instead = [](const std::string& method, const std::string&) -> std::string {

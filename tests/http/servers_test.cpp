@@ -296,7 +296,7 @@ TEST_F(Servers, WithOddities) {
   }
 }
 
-TEST_F(Servers, ThatTakeFewRequestsASecond) {
+TEST_F(Servers, RateLimit) {
   const HttpServer server(served(), {.requests_per_second = 100});
   use(server.url(), RemoteOptions());  // tries again for long enough
   expect_all_equal(server.url() + "/");
@@ -322,7 +322,7 @@ TEST_F(Servers, WithoutRanges) {
   }
 }
 
-TEST_F(Servers, ThatSendElsewhere) {
+TEST_F(Servers, Redirects) {
   const HttpServer there(served());
   for (const std::string& host : {std::string("localhost"), std::string("127.0.0.1")}) {
     for (const int hops : {1, 5, 6}) {

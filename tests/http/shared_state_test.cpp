@@ -55,7 +55,7 @@ TEST_F(SharedStates, AreReadAsTheyWereSaved) {
   EXPECT_TRUE(companions_of_state(kPath).empty());
 }
 
-TEST_F(SharedStates, TheFirstOfTwoRunsThatSavesGoesOn) {
+TEST_F(SharedStates, TwoConcurrentRuns) {
   const HttpServer server(HttpServer::Files{});
   use(server);
   for (int round = 0; round < 2; ++round) {  // without an object, and with one
@@ -75,7 +75,7 @@ TEST_F(SharedStates, TheFirstOfTwoRunsThatSavesGoesOn) {
   }
 }
 
-TEST_F(SharedStates, AStoreThatIgnoresConditionsIsRefusedByName) {
+TEST_F(SharedStates, StoreThatIgnoresConditions) {
   HttpServerOptions options;
   options.conditions = false;
   HttpServer server(HttpServer::Files{}, options);
@@ -98,7 +98,7 @@ TEST_F(SharedStates, AStoreThatIgnoresConditionsIsRefusedByName) {
   EXPECT_EQ(server.store().find("/b/run/state")->contents, before);
 }
 
-TEST_F(SharedStates, AStoreThatKnowsNoConditionsIsRefusedByName) {
+TEST_F(SharedStates, StoreWithoutConditions) {
   HttpServerOptions options;
   options.instead_of = [](const std::string& head) -> std::string {
     if (head.find("If-") == head.npos) return {};
@@ -127,7 +127,7 @@ TEST_F(SharedStates, AreWholeWhateverRequestsComeTo) {
   EXPECT_GT(server.faults(), 24);  // each kind twice
 }
 
-TEST_F(SharedStates, AnAnswerThatWasLostIsNoOtherRun) {
+TEST_F(SharedStates, LostAnswer) {
   HttpServer* self = nullptr;
   bool lose = false;
   HttpServerOptions options;
@@ -150,7 +150,7 @@ TEST_F(SharedStates, AnAnswerThatWasLostIsNoOtherRun) {
   EXPECT_EQ(load_state(kPath), "three");
 }
 
-TEST_F(SharedStates, DamagedOnesAndOthersAreErrors) {
+TEST_F(SharedStates, DamagedAndForeignStates) {
   const HttpServer server(HttpServer::Files{{"/b/run/state", "something else"}});
   use(server);
   const auto error = thrown_by([] { load_state(kPath); });

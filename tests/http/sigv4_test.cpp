@@ -88,7 +88,7 @@ TEST(SigV4, IsThatOfTheExamplesOfS3) {
             "34b48302e7b5fa45bde8084f4b7868a86f0a534bc59db6670ed5711ef69dc6f7");
 }
 
-TEST(SigV4, CanonicalRequestsAreSortedAndTrimmed) {
+TEST(SigV4, CanonicalRequests) {
   const SignedRequest request{
       "GET", "/a%20b", "b=2&a=%20&a=1&c", {{"X-B", "  a   b  "}, {"host", "h"}}, "hash"};
   EXPECT_EQ(canonical_request(request),
@@ -167,7 +167,7 @@ class CredentialSources : public testing::Test {
   std::string headers_;
 };
 
-TEST_F(CredentialSources, TheEnvironmentIsFirst) {
+TEST_F(CredentialSources, EnvironmentBeforeOthers) {
   ::setenv("AWS_ACCESS_KEY_ID", "A", 1);
   ::setenv("AWS_SECRET_ACCESS_KEY", "S", 1);
   CredentialChain chain(false, ask());
@@ -176,7 +176,7 @@ TEST_F(CredentialSources, TheEnvironmentIsFirst) {
   EXPECT_TRUE(CredentialChain(true, ask()).get(0).anonymous());
 }
 
-TEST_F(CredentialSources, AContainersServiceRenewsThem) {
+TEST_F(CredentialSources, ServiceOfAContainer) {
   ::setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", "http://127.0.0.1:1/creds", 1);
   ::setenv("AWS_CONTAINER_AUTHORIZATION_TOKEN", "secret", 1);
   CredentialChain chain(false, ask());
@@ -189,7 +189,7 @@ TEST_F(CredentialSources, AContainersServiceRenewsThem) {
   EXPECT_THAT(headers_, HasSubstr("Authorization: secret"));
 }
 
-TEST_F(CredentialSources, AnInstancesServiceIsAskedByToken) {
+TEST_F(CredentialSources, ServiceOfAnInstance) {
   CredentialChain chain(false, ask());
   EXPECT_EQ(chain.get(k2015).access_key, "A3");
   EXPECT_THAT(asked_,
@@ -200,7 +200,7 @@ TEST_F(CredentialSources, AnInstancesServiceIsAskedByToken) {
   EXPECT_THAT(headers_, HasSubstr("X-aws-ec2-metadata-token: tok"));
 }
 
-TEST_F(CredentialSources, ThatHaveNoneSaySo) {
+TEST_F(CredentialSources, NoCredentials) {
   ::setenv("AWS_EC2_METADATA_DISABLED", "true", 1);
   CredentialChain chain(false, ask());
   test::expect_error(ErrorCode::unavailable, "there are no credentials for S3",

@@ -70,7 +70,7 @@ TEST_F(ReadTogether, WaitsForThemOnce) {
   EXPECT_GE(server.most_at_once(), pieces.size() / 2) << "one after the other";
 }
 
-TEST_F(ReadTogether, AShardThatChangedFailsAlone) {
+TEST_F(ReadTogether, ChangedShard) {
   HttpServer server(files_);
   const Shards shards({}, urls(server));
   server.replace("/3", noise(2'000'000, 99));
@@ -90,7 +90,7 @@ TEST_F(ReadTogether, AShardThatChangedFailsAlone) {
   EXPECT_EQ(bad, 3);
 }
 
-TEST_F(ReadTogether, WithoutMemoryPiecesFailOneByOne) {
+TEST_F(ReadTogether, PiecesWithoutMemory) {
   class Limited final : public WorkContext {
    public:
     BufferPtr allocate(std::size_t bytes) override {

@@ -78,7 +78,7 @@ TEST_F(Uploads, OfEverySizeArriveAsTheyAre) {
   EXPECT_EQ(server.store().open_uploads(), 0);
 }
 
-TEST_F(Uploads, SmallOnesAreOneRequestAndLargeOnesPartsAtOnce) {
+TEST_F(Uploads, SmallAndLargeObjects) {
   HttpServerOptions slow;
   slow.latency = std::chrono::milliseconds(5);
   const HttpServer server(HttpServer::Files{}, slow);
@@ -103,7 +103,7 @@ TEST_F(Uploads, AreReadAsTheyWereWrittenLast) {
   EXPECT_EQ(as_text(default_file_system()->open("s3://b/a")->read_all(100)), "after that");
 }
 
-TEST_F(Uploads, WithoutACommitNothingIsLeft) {
+TEST_F(Uploads, WithoutACommit) {
   const HttpServer server(HttpServer::Files{{"/b/a", "before"}});
   use(server);
   {
@@ -168,7 +168,7 @@ TEST_F(Uploads, FailByAnErrorThatSaysWhy) {
   }
 }
 
-TEST_F(Uploads, AnErrorThatComesWith200IsOne) {
+TEST_F(Uploads, ErrorsWithStatus200) {
   std::string code = "InternalError";
   HttpServerOptions options;
   options.instead = [&](const std::string& method, const std::string& target) -> std::string {
@@ -193,7 +193,7 @@ TEST_F(Uploads, AnErrorThatComesWith200IsOne) {
   }
 }
 
-TEST_F(Uploads, ThatFailedAreNotGoneOnWith) {
+TEST_F(Uploads, FailedUpload) {
   HttpServerOptions options;
   options.fault_every = 1;
   options.faults = {HttpFault::forbidden};
@@ -221,7 +221,7 @@ TEST_F(Uploads, AreNotOfPlainHttp) {
   EXPECT_EQ(server.requests(), 0);
 }
 
-TEST_F(Uploads, PartsGrowSoThatTenThousandSuffice) {
+TEST_F(Uploads, GrowingParts) {
   using http::Upload;
   constexpr std::size_t kFirst = 8 << 20;
   EXPECT_EQ(Upload::part_bytes(1, kFirst), kFirst);

@@ -45,7 +45,7 @@ TEST(Url, RefusesWhatIsNone) {
   }
 }
 
-TEST(Url, NoErrorShowsASecret) {
+TEST(Url, SecretsInErrors) {
   for (const char* text : {"http://me:secret@/a?secret", "http://me:secret@h:x/a?secret"}) {
     try {
       parse_url(text);
@@ -56,7 +56,7 @@ TEST(Url, NoErrorShowsASecret) {
   }
 }
 
-TEST(Url, ReferencesCountFromAPage) {
+TEST(Url, References) {
   const Url base = parse_url("http://h/a/b/list.txt?q");
   const std::pair<const char*, const char*> table[] = {
       {"c.tar", "http://h/a/b/c.tar"}, {"../c", "http://h/a/c"},        {"/c", "http://h/c"},

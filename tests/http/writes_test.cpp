@@ -62,7 +62,7 @@ class ProgramWrites : public testing::Test {
   std::string shown_;
 };
 
-TEST_F(ProgramWrites, SynthMakesTheSameObjectsAsFiles) {
+TEST_F(ProgramWrites, ObjectsOfSynth) {
   const Flags kinds[] = {
       {"--format", "tar", "--size", "60x70", "--shards", "3", "--corrupt", "10%"},
       {"--format", "folder", "--size", "60x70"},
@@ -90,7 +90,7 @@ TEST_F(ProgramWrites, SynthMakesTheSameObjectsAsFiles) {
   }
 }
 
-TEST_F(ProgramWrites, SynthWritesIntoWhatIsEmpty) {
+TEST_F(ProgramWrites, SynthIntoANonemptyFolder) {
   const Flags flags{"synth", "s3://b/d", "--images", "3", "--format", "tar"};
   ASSERT_EQ(run(flags).code, 0) << shown_;
   const Outcome again = run(flags);
@@ -101,7 +101,7 @@ TEST_F(ProgramWrites, SynthWritesIntoWhatIsEmpty) {
   EXPECT_EQ(run(forced).code, 0);
 }
 
-TEST_F(ProgramWrites, PackMakesTheSameObjectAsAFile) {
+TEST_F(ProgramWrites, ObjectsOfPack) {
   ASSERT_EQ(run({"synth", folder_ / "photos", "--images", "40", "--size", "375x500"}).code, 0);
   Flags flags{"pack",         "--images", folder_ / "photos", "--jpeg",
               "coefficients", "--out",    folder_ / "a.pnr"};
@@ -119,7 +119,7 @@ TEST_F(ProgramWrites, PackMakesTheSameObjectAsAFile) {
   EXPECT_EQ(digest("s3://b/a.pnr"), digest(folder_ / "a.pnr"));
 }
 
-TEST_F(ProgramWrites, WhatIsInterruptedIsAborted) {
+TEST_F(ProgramWrites, InterruptedUpload) {
   ASSERT_EQ(run({"synth", folder_ / "photos", "--images", "60", "--size", "1500x2000"}).code, 0);
   Program pack({"pack", "--images", folder_ / "photos", "--jpeg", "coefficients", "--threads", "1",
                 "--out", "s3://b/a.pnr"});
@@ -132,7 +132,7 @@ TEST_F(ProgramWrites, WhatIsInterruptedIsAborted) {
   EXPECT_EQ(held("/b/a.pnr"), "nothing");
 }
 
-TEST_F(ProgramWrites, IndicesAreKeptBesideShards) {
+TEST_F(ProgramWrites, IndicesBesideShards) {
   ASSERT_EQ(run({"synth", "s3://b/d", "--images", "200", "--format", "tar"}).code, 0);
   const std::string shard = "s3://b/d/data-00000-of-00001.tar";
   const Flags flags{"--tar", shard, "--index-folder", "beside", "--batch", "50"};
@@ -140,7 +140,7 @@ TEST_F(ProgramWrites, IndicesAreKeptBesideShards) {
   EXPECT_THAT(held("/b/d/.data-00000-of-00001.tar.penstock-index"), HasSubstr("PNSTIDX2"));
 }
 
-TEST_F(ProgramWrites, PlainHttpIsRefused) {
+TEST_F(ProgramWrites, PlainHttp) {
   ASSERT_EQ(run({"synth", folder_ / "photos", "--images", "3"}).code, 0);
   const std::string url = "http://me:passw0rd@127.0.0.1:1/d?X-Amz-Signature=5ec2e7";
   for (const Flags& flags :
@@ -155,7 +155,7 @@ TEST_F(ProgramWrites, PlainHttpIsRefused) {
   EXPECT_THAT(shown_, Not(HasSubstr("passw0rd")));
 }
 
-TEST_F(ProgramWrites, APositionInAStoreGoesOn) {
+TEST_F(ProgramWrites, PositionInAStore) {
   Flags flags{"profile", "--range", "100",     "--shuffle", "--seed", "3",
               "--batch", "7",       "--quiet", "--json",    "-",      "--digest"};
   const auto whole = run(flags).json()["digest"];
@@ -170,7 +170,7 @@ TEST_F(ProgramWrites, APositionInAStoreGoesOn) {
   EXPECT_THAT(held("/b/run/state"), HasSubstr("penstock state 1"));
 }
 
-TEST_F(ProgramWrites, SecretsAreNowhere) {
+TEST_F(ProgramWrites, Secrets) {
   ASSERT_EQ(run({"synth", folder_ / "photos", "--images", "5"}).code, 0);
   HttpServerOptions options;
   options.fault_every = 1;

@@ -16,7 +16,7 @@
 namespace penstock::image {
 namespace {
 
-TEST(RandomResizedCrop, SharesAndRatiosAreDistributedAsTorchvisions) {
+TEST(RandomResizedCrop, DistributionOfSharesAndRatios) {
   // On a very large square nearly every draw fits, so that the crops show the drawn distributions:
   // the area uniform in [0.08, 1], the logarithm of the ratio uniform, both cut where sides exceed.
   constexpr int kSide = 20'000;
@@ -52,7 +52,7 @@ TEST(RandomResizedCrop, SharesAndRatiosAreDistributedAsTorchvisions) {
   EXPECT_LT(distance, 1.63 / std::sqrt(kDraws));  // the 1 % level
 }
 
-TEST(RandomResizedCrop, PositionsAreUniform) {
+TEST(RandomResizedCrop, UniformPositions) {
   std::array<int, 5> counts{};
   constexpr int kDraws = 10'000;
   for (int i = 0; i < kDraws; ++i) {
@@ -251,7 +251,7 @@ TEST(Geometry, ResizesOnce) {
   EXPECT_TRUE(same.resizable());
 }
 
-TEST(Turn, EveryOrientationAsExifSaysIt) {
+TEST(Turn, EveryOrientation) {
   // Of a stored image  0 1 2 / 3 4 5: how it is seen.
   const std::vector<std::uint8_t> stored = {0, 1, 2, 3, 4, 5};
   const std::map<int, std::vector<std::uint8_t>> expected = {

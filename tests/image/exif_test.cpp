@@ -34,7 +34,7 @@ std::string tiff(bool little, int type, std::uint64_t value) {
          (type == 3 ? of(value, 2) + of(0, 2) : of(value, 4)) + of(0, 4);
 }
 
-TEST(Exif, OrientationIsShortOrLong) {
+TEST(Exif, ShortAndLongOrientation) {
   for (const bool little : {false, true}) {
     for (int value = 1; value <= 8; ++value) {
       for (const int type : {3, 4}) {
@@ -127,7 +127,7 @@ TEST(Exif, OfAPngMayBeARawProfile) {
   }
 }
 
-TEST(Exif, ADamagedRawProfileHasNoOrientationOrItsOwn) {
+TEST(Exif, DamagedRawProfile) {
   for (const bool packed : {false, true}) {
     const std::string sound =
         png(text_chunk("exif", raw_profile("exif", "Exif\0\0"s + tiff(true, 4, 6)), packed));

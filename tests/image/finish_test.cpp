@@ -106,7 +106,7 @@ TEST(FinishRow, EveryTypeLayoutWidthAndTarget) {
   }
 }
 
-TEST(FinishRow, GrayServesEveryChannel) {
+TEST(FinishRow, GrayInEveryChannel) {
   const std::vector<std::uint8_t> gray = {1, 2, 3, 250};
   std::vector<std::byte> out(12);
   row_kernels(DType::u8).finish({gray.data(), 0}, 4, format_of(DType::u8, Layout::hwc, 3),
@@ -244,7 +244,7 @@ TEST(Adjust, FollowsTheFormulasOnEveryTarget) {
   }
 }
 
-TEST(Adjust, GrayHasBrightnessAndContrastOnly) {
+TEST(Adjust, Gray) {
   std::vector<std::uint8_t> plane(64, 100);
   const Adjustment list[] = {{Adjustment::Kind::saturation, 0.1F}, {Adjustment::Kind::hue, 0.3F}};
   adjust({plane.data(), 10, 64, 1}, list);
@@ -254,7 +254,7 @@ TEST(Adjust, GrayHasBrightnessAndContrastOnly) {
   EXPECT_EQ(plane[9], 50);
 }
 
-TEST(Dump, NormalisedPixelsComeBack) {
+TEST(Dump, NormalisedPixels) {
   const Pixels image = make_pixels(9, 14, 3);
   const NormalizeOptions options;
   for (const Layout layout : {Layout::hwc, Layout::chw}) {
@@ -285,7 +285,7 @@ TEST(Dump, RefusesWhatIsNoImage) {
   refused({4, 4, 3}, DType::i64);
 }
 
-TEST(Dump, AFileThatCannotBeWritten) {
+TEST(Dump, UnwritableFile) {
   const Tensor pixels = Tensor::allocate(DType::u8, {2, 2, 3});
   test::expect_error(ErrorCode::not_found, "/no/such/folder",
                      [&] { dump_image(pixels, "/no/such/folder/x.png"); });

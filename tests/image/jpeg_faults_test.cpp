@@ -82,7 +82,7 @@ TEST(JpegFaults, TruncatedAtEveryLength) {
   }
 }
 
-TEST(JpegFaults, FlippedBitsGetTheVerdictOfTheLibrary) {
+TEST(JpegFaults, FlippedBits) {
   const std::unique_ptr<Decoder> decoder = make_jpeg_decoder();
   std::vector<unsigned char> row(1 << 20);
   std::map<Verdict, int> verdicts;
@@ -122,7 +122,7 @@ TEST(JpegFaults, FlippedBitsGetTheVerdictOfTheLibrary) {
                verdicts[Verdict::refused]);
 }
 
-TEST(JpegFaults, LenientDecodersCountWhatTheyLetPass) {
+TEST(JpegFaults, LenientDecoders) {
   const Bytes good = make_jpeg(make_pixels(16, 16, 3));
   Bytes cut = good;
   cut.resize(cut.size() - 10);
@@ -158,7 +158,7 @@ TEST(JpegFaults, GarbageBehindAnyPrefix) {
   }
 }
 
-TEST(JpegFaults, HugeDimensionsAreRefusedAfterTheHeader) {
+TEST(JpegFaults, HugeDimensions) {
   Bytes huge = test::with_dimensions(make_jpeg(make_pixels(8, 8, 3)), 65'500, 65'500);
   // The file ends after the header: to read on is another error.
   const std::size_t scan = test::find_marker(huge, 0xda);
@@ -212,7 +212,7 @@ TEST(JpegFaults, ScansAtTheLimitAndThousands) {
   expect_refused(bomb, ErrorCode::data_loss, "progress", {});
 }
 
-TEST(JpegFaults, MemoryIsLimited) {
+TEST(JpegFaults, MemoryLimit) {
   const Bytes large =
       test::with_dimensions(make_jpeg(make_pixels(16, 16, 3), {.progressive = true}), 9000, 9000);
   expect_refused(large, ErrorCode::out_of_range, "max_codec_bytes");
@@ -252,7 +252,7 @@ Bytes without(Bytes bytes, int marker) {
   return bytes;
 }
 
-TEST(JpegFaults, TablesOfAnEarlierImageDoNotHelp) {
+TEST(JpegFaults, TablesOfAnEarlierImage) {
   const std::unique_ptr<Decoder> decoder = make_jpeg_decoder();
   const Bytes good = make_jpeg(make_pixels(16, 16, 3), {.quality = 50});
   for (int i = 0; i < 200; ++i) {  // longer than the library's state is kept
@@ -269,7 +269,7 @@ TEST(JpegFaults, TablesOfAnEarlierImageDoNotHelp) {
   EXPECT_EQ(standard.pixels.values, decode(*decoder, good, all).pixels.values);
 }
 
-TEST(JpegFaults, BytesBehindTheRegionDoNotCount) {
+TEST(JpegFaults, BytesBehindTheRegion) {
   const std::unique_ptr<Decoder> decoder = make_jpeg_decoder();
   const Bytes good = make_jpeg(make_pixels(256, 64, 3));
   Bytes damaged = good;

@@ -171,7 +171,7 @@ TEST(Jpeg, UnusualSamplings) {
   }
 }
 
-TEST(Jpeg, ProgressiveThatEndsEarlyIsSmoothedAlike) {
+TEST(Jpeg, TruncatedProgressive) {
   // The library smooths across blocks where a progressive file never sent some coefficients.
   const std::unique_ptr<Decoder> decoder = make_jpeg_decoder();
   const auto bytes =
@@ -189,7 +189,7 @@ TEST(Jpeg, ProgressiveThatEndsEarlyIsSmoothedAlike) {
   EXPECT_GE(cuts, 8);
 }
 
-TEST(Jpeg, GrayOfColorIsLuminance) {
+TEST(Jpeg, GrayOfColor) {
   const std::unique_ptr<Decoder> decoder = make_jpeg_decoder();
   const auto bytes = make_jpeg(make_pixels(40, 50, 3), {.horizontal = 2, .vertical = 2});
   const DecodeOutcome got = decode(*decoder, bytes, all, {.channels = 1});
@@ -206,7 +206,7 @@ std::vector<std::uint8_t> from_hex(const std::string& text) {
   return bytes;
 }
 
-TEST(Jpeg, CmykAsPillowConvertsIt) {
+TEST(Jpeg, CmykOfPillow) {
   std::ifstream golden(test::source_dir() + "/tests/golden/cmyk_pillow.txt");
   ASSERT_TRUE(golden.is_open());
   std::array<std::string, 4> lines;

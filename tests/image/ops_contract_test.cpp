@@ -59,7 +59,7 @@ TEST(ImageOps, WritesStraightIntoItsRow) {
   }
 }
 
-TEST(ImageOps, ABadItemFailsAlone) {
+TEST(ImageOps, BadItem) {
   const Bytes good = make_jpeg(make_pixels(20, 20, 3));
   Bytes cut = good;
   cut.resize(cut.size() / 2);
@@ -85,7 +85,7 @@ TEST(ImageOps, ABadItemFailsAlone) {
   EXPECT_EQ(items[4].element["label"].item<std::int64_t>(), 4);
 }
 
-TEST(ImageOps, AnItemThatLacksTheComponentFailsAlone) {
+TEST(ImageOps, ItemWithoutTheComponent) {
   const Tensor pixels = Tensor::of<std::uint8_t>({1, 2, 1}, {1, 2});
   const Bytes jpeg = make_jpeg(make_pixels(20, 20, 3));
   for (const bool decodes : {true, false}) {
@@ -112,7 +112,7 @@ TEST(ImageOps, ImagesTooSmallOrTooLargeForAStep) {
   EXPECT_THAT(cause(decode_image().resize_short(60'000)), HasSubstr("max_pixels"));
 }
 
-TEST(ImageOps, SpecsFollowTheSteps) {
+TEST(ImageOps, SpecsOfSteps) {
   const Spec input({{"label", DType::i64, Shape()}, {"image", DType::bytes, Shape()}});
   const auto shape = [&](const ImageOps& ops) { return ops.op()->infer(input)[1].shape; };
   EXPECT_EQ(shape(decode_image()), Shape({-1, -1, 3}));
@@ -124,7 +124,7 @@ TEST(ImageOps, SpecsFollowTheSteps) {
   EXPECT_EQ(out.to_string(), "{label: i64 [], image: f32 [3,9,9]}");
 }
 
-TEST(ImageOps, WrongGraphsAreRefusedWithTheComponentAndTheSpec) {
+TEST(ImageOps, InvalidGraphs) {
   using test::expect_error;
   const auto infer = [](const ImageOps& ops, ComponentSpec component) {
     ops.op()->infer(Spec({std::move(component)}));

@@ -114,7 +114,7 @@ TEST(ImageOps, DecodesTheWholeImage) {
   EXPECT_EQ(got.to_vector<std::uint8_t>(), decode_jpeg_plainly(jpeg).values);
 }
 
-TEST(ImageOps, GrayIsReplicatedOrKept) {
+TEST(ImageOps, GrayImages) {
   const Bytes jpeg = make_jpeg(make_pixels(31, 45, 1));
   const Pixels gray = decode_jpeg_plainly(jpeg);
   EXPECT_EQ(values_of(decode_image(), bytes_tensor(jpeg)), test::as_rgb(gray).values);
@@ -164,7 +164,7 @@ TEST(ImageOps, RandomResizedCropFlipNormalize) {
   }
 }
 
-TEST(ImageOps, AnAddedFlipLeavesTheCropsAsTheyWere) {
+TEST(ImageOps, CropsBeforeAnAddedFlip) {
   const Bytes jpeg = make_jpeg(make_pixels(60, 70, 3));
   for (std::uint64_t ordinal = 0; ordinal < 20; ++ordinal) {
     const ImageOps crop = decode_image().random_pad_crop(40, 40, 4);
@@ -183,7 +183,7 @@ TEST(ImageOps, ShortSideThenCenterCrop) {
             expected.values);
 }
 
-TEST(ImageOps, CropsComposeAndPadsAreBlack) {
+TEST(ImageOps, CropsAndPads) {
   const Bytes jpeg = make_jpeg(make_pixels(32, 32, 3), {.horizontal = 2, .vertical = 2});
   const Pixels whole = decode_jpeg_plainly(jpeg);
   EXPECT_EQ(values_of(decode_image().crop(3, 5, 20, 22).crop(2, 1, 7, 9), bytes_tensor(jpeg)),
@@ -241,7 +241,7 @@ TEST(ImageOps, ColorJitterBetweenSteps) {
   }
 }
 
-TEST(ImageOps, OrientationIsAppliedBeforeEverything) {
+TEST(ImageOps, OrientationBeforeOtherSteps) {
   const Pixels made = make_pixels(41, 57, 3);
   for (int orientation = 1; orientation <= 8; ++orientation) {
     Bytes jpeg = make_jpeg(made, {.horizontal = 2, .vertical = 2});
@@ -279,7 +279,7 @@ TEST(ImageOps, OrientationIsAppliedBeforeEverything) {
   }
 }
 
-TEST(ImageOps, PixelsThatAreThereAlready) {
+TEST(ImageOps, DecodedPixels) {
   for (const int channels : {1, 3}) {
     const Pixels image = make_pixels(30, 40, channels);
     EXPECT_EQ(values_of(image_ops().resize(13, 17), pixels_tensor(image)),
@@ -293,7 +293,7 @@ TEST(ImageOps, PixelsThatAreThereAlready) {
   }
 }
 
-TEST(ImageOps, CropsAndFlipsMayFollowNormalize) {
+TEST(ImageOps, CropsAndFlipsBehindNormalize) {
   const Bytes jpeg = make_jpeg(make_pixels(20, 20, 3));
   const Tensor before =
       result_of(decode_image().random_flip().crop(1, 2, 9, 8).normalize(), bytes_tensor(jpeg));

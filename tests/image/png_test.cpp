@@ -186,7 +186,7 @@ TEST(PngFaults, OrientationOfHostileChunks) {
   EXPECT_EQ(png_orientation(huge), 1);
 }
 
-TEST(Png, ARegionBeyondTheImageIsOurMistake) {
+TEST(Png, RegionBeyondTheImage) {
   const std::unique_ptr<Decoder> decoder = make_png_decoder();
   const Bytes bytes = make_png(8, 9, packed(make_pixels(8, 9, 3), 8));
   const auto plan = [](const ImageInfo&) { return DecodePlan{1, {0, 0, 9, 9}}; };

@@ -103,7 +103,7 @@ TEST(Resize, AtMostOneLevelOffPillow) {
   EXPECT_LE(total / static_cast<double>(values), 0.05);
 }
 
-TEST(Resize, EveryTargetGivesTheSameBits) {
+TEST(Resize, EveryTarget) {
   struct Case {
     int height, width, out_height, out_width;
   };
@@ -128,7 +128,7 @@ TEST(Resize, EveryTargetGivesTheSameBits) {
   }
 }
 
-TEST(Resize, OneResizerServesImageAfterImageOnEveryTarget) {
+TEST(Resize, ReuseOfAResizer) {
   const Pixels large = make_pixels(90, 120, 3, 1);
   const Pixels small = make_pixels(20, 31, 1, 2);
   Resizer resizer;
@@ -142,7 +142,7 @@ TEST(Resize, OneResizerServesImageAfterImageOnEveryTarget) {
   });
 }
 
-TEST(Resize, AWindowIsAPartOfTheWhole) {
+TEST(Resize, Windows) {
   const Pixels image = make_pixels(70, 90, 3);
   const Pixels whole = resized(image, 40, 64);
   Axis rows = axis_of(70, 40);
@@ -164,7 +164,7 @@ TEST(Resize, AWindowIsAPartOfTheWhole) {
   }
 }
 
-TEST(Resize, MirroredIsTheReverse) {
+TEST(Resize, MirroredImage) {
   const Pixels image = make_pixels(50, 61, 3);
   const Pixels plain = resized(image, 20, 43);
   Axis columns = axis_of(61, 43);
@@ -204,7 +204,7 @@ TEST(Resize, KeepsEveryConstantAtEveryScale) {
   }
 }
 
-TEST(Resize, ManyTapsStayPrecise) {
+TEST(Resize, ManyTaps) {
   // 1,000 taps each way; the exact mean of each output's triangle by floating point.
   const Pixels image = made_up(3000, 3000, 1);
   const Pixels got = resized(image, 6, 6);
@@ -226,7 +226,7 @@ TEST(Resize, ManyTapsStayPrecise) {
   }
 }
 
-TEST(Filter, WeightsSumToOneAndStayInside) {
+TEST(Filter, Weights) {
   for (const int in : {1, 2, 3, 10, 97, 1000}) {
     for (const int out : {1, 2, 5, 96, 97, 98, 224}) {
       for (const double shift : {0.0, 0.125, 0.875}) {

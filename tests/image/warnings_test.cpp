@@ -197,7 +197,7 @@ TEST(Warnings, StrictImagesContradictsLenient) {
   });
 }
 
-TEST(Warnings, TheOrientationIsFoundBehindStrayBytes) {
+TEST(Warnings, OrientationBehindStrayBytes) {
   const test::ImageBytes exif = test::odd::bytes_of(
       {"\xff\xe1\x00\x22"
        "Exif\0\0MM\0*\0\0\0\x08\0\x01\x01\x12\0\x03\0\0\0\x01\0\x06\0\0\0\0\0\0",
@@ -210,7 +210,7 @@ TEST(Warnings, TheOrientationIsFoundBehindStrayBytes) {
     EXPECT_EQ(jpeg_orientation(test::odd::with(turned, at, test::odd::stray(kind))), 6) << kind;
 }
 
-TEST(Warnings, TheOrientationIsNotTakenFromADamagedChunk) {
+TEST(Warnings, OrientationInADamagedChunk) {
   const std::string tiff("MM\0*\0\0\0\x08\0\x01\x01\x12\0\x03\0\0\0\x01\0\x06\0\0\0\0\0\0", 26);
   const test::ImageBytes good = test::odd::pngs().front().bytes;
   const std::size_t at = test::odd::find_chunk(good, "IDAT");

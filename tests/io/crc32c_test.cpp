@@ -48,7 +48,7 @@ TEST(Crc32c, GoesOnWhereItStopped) {
     EXPECT_EQ(crc32c(all.subspan(cut), crc32c(all.first(cut))), crc32c(all));
 }
 
-TEST(Crc32c, MaskIsTFRecords) {
+TEST(Crc32c, MaskOfTFRecord) {
   // The length 5 and the text "hello" of a record that TensorFlow wrote.
   const std::string length("\x05\0\0\0\0\0\0\0", 8);
   EXPECT_EQ(mask_crc32c(crc32c(test::as_bytes(length))), 0x3e04b2eaU);

@@ -35,7 +35,7 @@ TEST(Durable, ReplacesTheFile) {
   EXPECT_EQ(names_in(folder).size(), 1u);
 }
 
-TEST(Durable, WithoutCommitNothingHappened) {
+TEST(Durable, WithoutCommit) {
   const test::TempFolder folder;
   save(folder / "state", "old");
   { DurableFile(folder / "state").append(test::as_bytes("new")); }
@@ -43,7 +43,7 @@ TEST(Durable, WithoutCommitNothingHappened) {
   EXPECT_EQ(names_in(folder).size(), 1u);
 }
 
-TEST(Durable, AnyFailingStepLeavesOldOrNewNeverAMixture) {
+TEST(Durable, FailureAtEveryStep) {
   const test::TempFolder folder;
   int n = 1;
   for (;; ++n) {
@@ -66,7 +66,7 @@ TEST(Durable, AnyFailingStepLeavesOldOrNewNeverAMixture) {
   EXPECT_EQ(n, 6);
 }
 
-TEST(Durable, AFullDiskLeavesTheOldFile) {
+TEST(Durable, FullDisk) {
   const test::TempFolder folder;
   save(folder / "state", "old");
   rlimit before{};
@@ -103,7 +103,7 @@ TEST(Durable, KeepsTheModeOfWhatItReplaces) {
   ::umask(mask);
 }
 
-TEST(Durable, AMissingFolderIsNotFound) {
+TEST(Durable, MissingFolder) {
   const test::TempFolder folder;
   try {
     DurableFile file(folder / "no/state");
@@ -113,7 +113,7 @@ TEST(Durable, AMissingFolderIsNotFound) {
   }
 }
 
-TEST(Durable, NothingButARegularFileIsReplaced) {
+TEST(Durable, IrregularFiles) {
   const test::TempFolder folder;
   ASSERT_EQ(::mkfifo((folder / "pipe").c_str(), 0600), 0);
   std::filesystem::create_symlink("pipe", folder / "to pipe");
@@ -127,7 +127,7 @@ TEST(Durable, NothingButARegularFileIsReplaced) {
   EXPECT_EQ(names_in(folder).size(), 3u);
 }
 
-TEST(Durable, ASymbolicLinkStaysAndItsTargetIsReplaced) {
+TEST(Durable, SymbolicLink) {
   const test::TempFolder folder;
   std::filesystem::create_directory(folder / "other");
   std::filesystem::create_symlink("other/state", folder / "relative");

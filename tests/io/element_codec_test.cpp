@@ -99,7 +99,7 @@ void claim_valid_rows(std::vector<std::byte>& record, std::int64_t rows) {
   std::memcpy(record.data(), &sum, sizeof(sum));
 }
 
-TEST(ElementCodec, ABatchHasNoMoreValidRowsThanRows) {
+TEST(ElementCodec, NumberOfValidRows) {
   const Spec spec({{"x", DType::i64, {Shape::kUnknown}}, {"loss", DType::f32, {}}});
   std::vector<std::byte> bytes;
   encode_element(batch_of(4, 3), {}, bytes);

@@ -97,7 +97,7 @@ TEST(ExclusiveFile, HasOneWriter) {
   EXPECT_EQ(read_file(folder / "a"), "second");
 }
 
-TEST(ExclusiveFile, AKilledWriterStopsNobody) {
+TEST(ExclusiveFile, KilledWriter) {
   const TempFolder folder;
   int ready[2];
   ASSERT_EQ(::pipe(ready), 0);

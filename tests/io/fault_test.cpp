@@ -36,7 +36,7 @@ TEST(Fault, FailTheNthUntilACleanPass) {
   EXPECT_EQ(n, 5u);
 }
 
-TEST(Fault, SplitsAreInvisible) {
+TEST(Fault, Splits) {
   for (std::uint64_t seed = 0; seed < 200; ++seed) {
     const auto files = faulty({.seed = seed, .split = true});
     EXPECT_EQ(test::as_text(files->open("f")->read_all(1000)), kText);
@@ -58,7 +58,7 @@ TEST(Fault, FlipsExactlyTheBitsAskedFor) {
   EXPECT_EQ(again, kText) << "a flip in the cache is not on the medium";
 }
 
-TEST(Fault, SharesAreSeeded) {
+TEST(Fault, SeededShares) {
   const auto failures = [](std::uint64_t seed) {
     const auto files = faulty({.seed = seed, .fail_share = 0.3, .flip_share = 0.1});
     const auto file = files->open("f");
@@ -81,7 +81,7 @@ TEST(Fault, SharesAreSeeded) {
   EXPECT_NEAR(static_cast<double>(std::count(first.begin(), first.end(), 'f')), 21, 18);
 }
 
-TEST(Fault, TruncationShowsInInfoAndReads) {
+TEST(Fault, Truncation) {
   const auto files = faulty({.truncate_at = {{"f", 10}}});
   EXPECT_EQ(files->info("f").size, 10u);
   const auto file = files->open("f");
@@ -106,7 +106,7 @@ TEST(Fault, HangsUntilReleased) {
   EXPECT_EQ(files->hanging(), 0);
 }
 
-TEST(Fault, DelaysTake) {
+TEST(Fault, Delays) {
   const auto files = faulty({.delay_share = 1, .delay = std::chrono::milliseconds(20)});
   const auto start = std::chrono::steady_clock::now();
   files->open("f")->read_all(1000);

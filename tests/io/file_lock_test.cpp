@@ -77,7 +77,7 @@ TEST(FileLock, WaitsForItsHolderToEnd) {
   ASSERT_EQ(::waitpid(child, nullptr, 0), child);
 }
 
-TEST(FileLock, NothingElseIsFollowedOrWrittenTo) {
+TEST(FileLock, OtherFilesAtItsName) {
   const test::TimeLimit limit(100);
   for (const test::Stranger& stranger : test::strangers()) {
     const TempFolder folder;

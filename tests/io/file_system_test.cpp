@@ -80,7 +80,7 @@ TEST_P(FileSystemTest, ReadsEveryBoundary) {
   }
 }
 
-TEST_P(FileSystemTest, HugeOffsetsAndSizesDontWrap) {
+TEST_P(FileSystemTest, HugeOffsetsAndSizes) {
   const auto file = files_->open(folder_ / "one");
   std::byte out;
   for (const auto& [offset, size] : std::vector<std::pair<std::uint64_t, std::size_t>>{
@@ -131,7 +131,7 @@ TEST_P(FileSystemTest, ServesManyThreads) {
   EXPECT_EQ(wrong, 0);
 }
 
-TEST_P(FileSystemTest, ReadAllChecksItsLimit) {
+TEST_P(FileSystemTest, LimitOfReadAll) {
   EXPECT_THAT(files_->open(folder_ / "empty")->read_all(0), IsEmpty());
   const auto file = files_->open(folder_ / "sub/b-1.tar");
   EXPECT_EQ(test::as_text(file->read_all(3)), "bee");
@@ -143,7 +143,7 @@ TEST_P(FileSystemTest, ReadAllChecksItsLimit) {
   }
 }
 
-TEST_P(FileSystemTest, MissingFilesAndFoldersAreNotFound) {
+TEST_P(FileSystemTest, MissingFilesAndFolders) {
   EXPECT_EQ(code_of_open(folder_ / "nobody"), ErrorCode::not_found);
   EXPECT_EQ(code_of_open(folder_ / "one/below"), ErrorCode::not_found);
   EXPECT_EQ(code_of_open(folder_ / "sub"), ErrorCode::not_found);
@@ -151,7 +151,7 @@ TEST_P(FileSystemTest, MissingFilesAndFoldersAreNotFound) {
   EXPECT_THROW(files_->list(folder_ / "nobody"), Error);
 }
 
-TEST_P(FileSystemTest, InfoTellsFilesApart) {
+TEST_P(FileSystemTest, InfoOfFiles) {
   const FileInfo info = files_->info(folder_ / "one");
   EXPECT_EQ(info, files_->open(folder_ / "one")->info());
   EXPECT_EQ(info.size, 1u);
@@ -182,7 +182,7 @@ INSTANTIATE_TEST_SUITE_P(All, FileSystemTest,
                          ::testing::Values("pread", "io_uring", "mmap", "memory", "faultless"),
                          [](const auto& test) { return test.param; });
 
-TEST(PosixFileSystem, SpecialFilesAreRefusedWithoutWaiting) {
+TEST(PosixFileSystem, SpecialFiles) {
   const test::TempFolder folder;
   ASSERT_EQ(::mkfifo((folder / "pipe").c_str(), 0600), 0);
   for (const std::string& path : {folder / "pipe", std::string("/dev/zero")}) {
@@ -195,7 +195,7 @@ TEST(PosixFileSystem, SpecialFilesAreRefusedWithoutWaiting) {
   }
 }
 
-TEST(PosixFileSystem, FilesThatHaveNoSizeAreNotTakenForEmptyOnes) {
+TEST(PosixFileSystem, FilesWithoutASize) {
   for (const char* name : {"pread", "mmap", "io_uring"}) {
     try {
       make_file_system(name)->open("/proc/self/status");
@@ -248,7 +248,7 @@ TEST(MakeFileSystem, NamesWhatThereIs) {
   }
 }
 
-TEST(MemoryFileSystem, ReplacedFilesLiveOnWhereTheyAreOpen) {
+TEST(MemoryFileSystem, ReplacedOpenFile) {
   MemoryFileSystem files;
   files.add("a", "old");
   const auto before = files.open("a");

@@ -50,7 +50,7 @@ void make_linked_folders(const test::TempFolder& folder, int count) {
   }
 }
 
-TEST(PosixFileSystem, FoldersThatLinkToEachOtherAreNotListedForEver) {
+TEST(PosixFileSystem, FoldersThatLinkToEachOther) {
   const test::TempFolder few;
   make_linked_folders(few, 3);
   // Each folder by itself, by way of one other, and by way of both others in either order.
@@ -79,7 +79,7 @@ TEST(PosixFileSystem, FoldersThatLinkToEachOtherAreNotListedForEver) {
   }
 }
 
-TEST(PosixFileSystem, GlobHasShellManners) {
+TEST(PosixFileSystem, Globs) {
   const test::TempFolder folder;
   folder.write(".hidden", "");
   folder.write("seen", "");
@@ -93,7 +93,7 @@ TEST(PosixFileSystem, GlobHasShellManners) {
   EXPECT_THAT(files.glob(folder.path() + "//s*"), ElementsAre(folder / "seen"));
 }
 
-TEST(PosixFileSystem, GlobLeavesOutNoFolderThatCanNotBeListed) {
+TEST(PosixFileSystem, GlobsOfUnlistableFolders) {
   if (test::kAddressSanitizer) GTEST_SKIP() << "UndefinedBehaviorSanitizer wants descriptors";
   const test::TempFolder folder;
   folder.write("a/x.txt", "");
@@ -155,7 +155,7 @@ class Forbidden : public ::testing::Test {
   const test::TempFolder folder_;
 };
 
-TEST_F(Forbidden, FoldersAreLeftOutOfListsWithAWarning) {
+TEST_F(Forbidden, FoldersInLists) {
   test::LogCapture log;
   const std::vector<std::string> found =
       listed([&] { return default_file_system()->list(folder_.path()); });
@@ -164,7 +164,7 @@ TEST_F(Forbidden, FoldersAreLeftOutOfListsWithAWarning) {
   expect_warnings(log);
 }
 
-TEST_F(Forbidden, FoldersMatchNoPattern) {
+TEST_F(Forbidden, FoldersInPatterns) {
   test::LogCapture log;
   std::vector<std::string> found;
   for (const char* pattern : {"*/*.txt", "open/*/*.txt", "open/*/*/*.txt"})
@@ -176,7 +176,7 @@ TEST_F(Forbidden, FoldersMatchNoPattern) {
   expect_warnings(log);
 }
 
-TEST_F(Forbidden, TheFolderItselfIsAnError) {
+TEST_F(Forbidden, FolderItself) {
   bool thrown = false;
   (void)listed([&]() -> std::vector<std::string> {
     for (const auto& [name, mode] : shut_) {

@@ -14,7 +14,7 @@ namespace penstock {
 namespace {
 
 // Its pages are not touched: those that were cut away would be SIGBUS.
-TEST(MmapFileSystem, AFileThatWasCutIsAnError) {
+TEST(MmapFileSystem, TruncatedFile) {
   const test::TempFolder folder;
   const std::string path = folder.write("f", test::noise(100'000));
   const auto file = make_file_system("mmap")->open(path);

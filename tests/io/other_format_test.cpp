@@ -144,7 +144,7 @@ TEST(OtherFormat, IsNamedWithWhatToDo) {
   }
 }
 
-TEST(OtherFormat, OtherBytesHaveNone) {
+TEST(OtherFormat, UnknownBytes) {
   const std::string inputs[] = {
       "",
       "a",
@@ -172,7 +172,7 @@ TEST(OtherFormat, OtherBytesHaveNone) {
     EXPECT_EQ(format_of(noise(999, seed)), "") << seed;
 }
 
-TEST(OtherFormat, HeadsCutAnywhereAreNoMisreading) {
+TEST(OtherFormat, TruncatedHeads) {
   for (const std::string& whole :
        {zip("x.npy"), mds({"one", "two"}), cifar100(1), utf16("a,b\n1,2\n", true)})
     for (std::size_t size = 0; size < 64; ++size) format_of(whole.substr(0, size));

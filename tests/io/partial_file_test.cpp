@@ -33,7 +33,7 @@ void write(const PartialFile& file, std::string_view text) {
   ASSERT_EQ(write_all(file.fd.get(), text), 0);
 }
 
-TEST(PartialFile, NothingThatStandsAtItsNameIsTouched) {
+TEST(PartialFile, OtherFilesAtItsName) {
   const test::TimeLimit limit(100);
   for (const test::Stranger& stranger : test::strangers()) {
     for (const Use& use : kUses) {
@@ -50,7 +50,7 @@ TEST(PartialFile, NothingThatStandsAtItsNameIsTouched) {
   }
 }
 
-TEST(PartialFile, ManyStrangersAreAnError) {
+TEST(PartialFile, ManyStrangers) {
   const TempFolder folder;
   std::filesystem::create_directory(folder / "a.partial");
   for (int i = 1; i < 100; ++i)
@@ -59,7 +59,7 @@ TEST(PartialFile, ManyStrangersAreAnError) {
                      [&] { make_partial(folder / "a", 0644); });
 }
 
-TEST(PartialFile, WhatAKilledWriterLeftIsRemovedOrTakenOver) {
+TEST(PartialFile, FileOfAKilledWriter) {
   for (const Use& use : kUses) {
     const TempFolder folder;
     const pid_t child = ::fork();
@@ -76,7 +76,7 @@ TEST(PartialFile, WhatAKilledWriterLeftIsRemovedOrTakenOver) {
   }
 }
 
-TEST(PartialFile, ALivingWritersIsLeftToIt) {
+TEST(PartialFile, FileOfALivingWriter) {
   for (const Use& first : kUses) {
     for (const Use& second : kUses) {
       const TempFolder folder;

@@ -34,7 +34,7 @@ PreadFn shredded(std::uint64_t seed) {
   };
 }
 
-TEST(Pread, ShortReadsAndInterruptionsDontShow) {
+TEST(Pread, ShortReadsAndInterruptions) {
   const test::TempFolder folder;
   const std::string contents = test::noise(5000);
   const std::string path = folder.write("f", contents);
@@ -81,7 +81,7 @@ TEST(Pread, KnowsWhatThePageCacheAnswered) {
   EXPECT_FALSE(reading.waited());
 }
 
-TEST(Pread, EioNamesThePathAndTheByte) {
+TEST(Pread, Eio) {
   const test::TempFolder folder;
   const std::string path = folder.write("f", test::noise(300));
   PreadFileSystem files([](int fd, void* out, std::size_t size, std::int64_t at) -> std::int64_t {
@@ -100,7 +100,7 @@ TEST(Pread, EioNamesThePathAndTheByte) {
   }
 }
 
-TEST(Pread, AFileThatShrankHasChanged) {
+TEST(Pread, ShrunkFile) {
   const test::TempFolder folder;
   const std::string path = folder.write("f", test::noise(300));
   const auto file = default_file_system()->open(path);
@@ -114,7 +114,7 @@ TEST(Pread, AFileThatShrankHasChanged) {
   }
 }
 
-TEST(Pread, EternalEagainBecomesAnError) {
+TEST(Pread, EternalEagain) {
   const test::TempFolder folder;
   PreadFileSystem files([](int, void*, std::size_t, std::int64_t) -> std::int64_t {
     errno = EAGAIN;
@@ -124,7 +124,7 @@ TEST(Pread, EternalEagainBecomesAnError) {
   EXPECT_THROW(file->read_all(3), Error);
 }
 
-TEST(Pread, RunningOutOfDescriptorsIsResourceExhausted) {
+TEST(Pread, OutOfDescriptors) {
   EXPECT_EQ(error_from_errno(EMFILE, "open", "x").code(), ErrorCode::resource_exhausted);
   EXPECT_EQ(error_from_errno(ENFILE, "open", "x").code(), ErrorCode::resource_exhausted);
   EXPECT_EQ(error_from_errno(EACCES, "open", "x").code(), ErrorCode::unavailable);

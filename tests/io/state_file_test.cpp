@@ -53,7 +53,7 @@ TEST(StateFile, KeepsTheLastTwo) {
   }
 }
 
-TEST(StateFile, DamageLeadsToTheOneBefore) {
+TEST(StateFile, DamagedState) {
   const test::TempFolder folder;
   const std::string path = folder / "state";
   save_state(path, "the first");
@@ -90,7 +90,7 @@ TEST(StateFile, DamageLeadsToTheOneBefore) {
   }
 }
 
-TEST(StateFile, AnyFailingStepLeavesAWholeState) {
+TEST(StateFile, FailureAtEveryStep) {
   for (const int code : {EIO, ENOSPC}) {
     const test::TempFolder folder;
     const std::string path = folder / "state";
@@ -188,7 +188,7 @@ class PowerCuts {
 };
 
 // F10, with what was not synced dropped.
-TEST(StateFile, APowerCutAnywhereLeavesTheOldOrTheNew) {
+TEST(StateFile, PowerCutAnywhere) {
   const test::TempFolder scratch;
   const auto file_of = [&](const std::string& state) {
     write_state(scratch / "s", state, {});
@@ -231,7 +231,7 @@ TEST(StateFile, APowerCutAnywhereLeavesTheOldOrTheNew) {
 }
 
 // Each of them is whole, and so is the one before, whoever saved last.
-TEST(StateFile, ThreadsAndProcessesMaySaveAtOnce) {
+TEST(StateFile, ConcurrentSaves) {
   const test::TimeLimit limit(100);
   const test::TempFolder folder;
   const std::string path = folder / "state";

@@ -89,7 +89,7 @@ class UringTest : public ::testing::Test {
   FileSystemPtr files_;
 };
 
-TEST_F(UringTest, ColdGroupsAreCorrect) {
+TEST_F(UringTest, ColdGroups) {
   const test::TempFolder folder;
   const std::string path = folder.write("f", contents_);
   check_random_groups(path, 0, contents_, 1);
@@ -115,7 +115,7 @@ TEST_F(UringTest, ReadsPastTheCacheOnceFilesExceedMemory) {
   check_random_groups(tail, 1001, contents_, 3);
 }
 
-TEST_F(UringTest, WithoutMoreRingsItReadsOn) {
+TEST_F(UringTest, WithoutMoreRings) {
   const test::TempFolder folder;
   const std::string path = folder.write("f", contents_);
   EXPECT_TRUE(in_child([&] {

@@ -67,7 +67,7 @@ TEST(JpegHeader, LeavesOthersToTheLibraryByReason) {
   for (const auto& each : cases) EXPECT_EQ(verdict(each.bytes), each.reason) << number++;
 }
 
-TEST(JpegHeader, CutAnywhereIsNoHeader) {
+TEST(JpegHeader, TruncationAnywhere) {
   const Bytes bytes = make_jpeg(make_pixels(20, 20, 3));
   const std::size_t scan = test::find_marker(bytes, 0xda) + 14;
   for (std::size_t size = 0; size < scan; ++size)

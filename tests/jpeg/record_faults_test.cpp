@@ -39,7 +39,7 @@ TEST_P(RecordFaults, RefuseBadFiles) {
   EXPECT_FALSE(make_record(jpeg, options).record.empty());
 }
 
-TEST_P(RecordFaults, ThatAreCutAreRefusedAtEveryLength) {
+TEST_P(RecordFaults, TruncationAtEveryLength) {
   const Bytes record = make(make_jpeg(make_pixels(30, 40, 3), {.horizontal = 2, .vertical = 2}));
   const auto decoder = make_record_decoder();
   for (std::size_t size = 0; size < record.size(); ++size) {
@@ -71,7 +71,7 @@ TEST_P(RecordFaults, WithAFlippedBitAreRefused) {
 }
 
 // What our own decoder does not know goes to the library, with all of the file.
-TEST(IndexedRecords, ThatOthersDecodeAreCheckedWhole) {
+TEST(IndexedRecords, ChecksumsForOtherDecoders) {
   const Bytes jpeg = make_jpeg(make_pixels(70, 133, 3), {.rgb = true});
   const Made made = make_record(jpeg, {.kind = RecordKind::indexed});
   ASSERT_EQ(made.why, "");
@@ -131,7 +131,7 @@ TEST(IndexedRecords, HaveNoIntervalsLongerThanARow) {
 }
 
 // libjpeg's memory has grown by the time it meets the coefficient.
-TEST(WriteJpeg, ThatFailsInTheMiddleHarmsNothing) {
+TEST(WriteJpeg, FailureInTheMiddle) {
   CoefficientImage image;
   const Bytes jpeg =
       test::with_segment(make_jpeg(make_pixels(16, 16, 3)), JPEG_APP0 + 1, Bytes(20'000));
@@ -144,7 +144,7 @@ TEST(WriteJpeg, ThatFailsInTheMiddleHarmsNothing) {
   EXPECT_EQ(write_jpeg(image).size(), sound.size());
 }
 
-TEST_P(RecordFaults, ThatLieWithTheRightChecksumsDoNoHarm) {
+TEST_P(RecordFaults, ForgedRecordsWithRightChecksums) {
   const Bytes record = make(make_jpeg(make_pixels(30, 40, 3), {.horizontal = 2, .vertical = 2}));
   test::for_each_target([&](const std::string&) {
     const auto decoder = make_record_decoder();
@@ -189,7 +189,7 @@ TEST_P(RecordTails, AreApartFromTheImage) {
   EXPECT_TRUE(std::ranges::equal(record.read_tail(), std::span(file_).subspan(jpeg_.size())));
 }
 
-TEST_P(RecordTails, ThatAreCutAreRefused) {
+TEST_P(RecordTails, TruncationAtEveryLength) {
   for (std::size_t size = 0; size < record_.size(); ++size) {
     const Bytes cut(record_.begin(), record_.begin() + static_cast<std::ptrdiff_t>(size));
     test::expect_error(ErrorCode::data_loss, "image record", [&] { read_record(cut); });
@@ -213,7 +213,7 @@ TEST_P(RecordTails, AreTheOnlyBytesThatNoDecoderChecks) {
 }
 
 // Lengths that add up, and others, under checksums that fit them.
-TEST_P(RecordTails, ThatLieWithTheRightChecksumsDoNoHarm) {
+TEST_P(RecordTails, ForgedLengthsWithRightChecksums) {
   const auto number = [](Bytes& bytes, std::size_t at, std::size_t value) {
     const auto small = static_cast<std::uint32_t>(value);
     std::memcpy(bytes.data() + at, &small, sizeof(small));

@@ -79,7 +79,7 @@ void transform_without_barrier() {
   emulation::launch(TransformWithoutBarrier{{batch, 0}}, {4, images, 1});
 }
 
-TEST(PlantedDeathTest, AMissingBarrierIsFound) {
+TEST(PlantedDeathTest, MissingBarrier) {
   EXPECT_RACE(transform_without_barrier());
 }
 
@@ -103,7 +103,7 @@ void sum_without_barrier() {
   emulation::launch(SumWithoutBarrier{memory.leave<double>(20)}, {1, 1, 1});
 }
 
-TEST(PlantedDeathTest, AMissingBarrierBetweenRowsIsFound) {
+TEST(PlantedDeathTest, MissingBarrierBetweenRows) {
   EXPECT_RACE(sum_without_barrier());
 }
 
@@ -120,7 +120,7 @@ void racing_add() {
   });
 }
 
-TEST(PlantedDeathTest, ARaceIsFound) {
+TEST(PlantedDeathTest, Race) {
   EXPECT_RACE(racing_add());
 }
 
@@ -135,7 +135,7 @@ void blocks_race() {
   emulation::launch(BlocksRace{memory.leave<std::int32_t>(64)}, {4, 1, 1});
 }
 
-TEST(PlantedDeathTest, ARaceOfBlocksIsFound) {
+TEST(PlantedDeathTest, RaceOfBlocks) {
   EXPECT_RACE(blocks_race());
 }
 
@@ -152,7 +152,7 @@ void finish_too_much() {
   kernels::finish(plan, kEmulate);
 }
 
-TEST(PlantedDeathTest, AWrongIndexIsFound) {
+TEST(PlantedDeathTest, WrongIndex) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   EXPECT_DEATH(finish_too_much(), "AddressSanitizer|a canary is dead");
 }
@@ -168,7 +168,7 @@ struct SharedTooSmall {
   }
 };
 
-TEST(PlantedDeathTest, AWrongIndexIntoSharedMemoryIsFound) {
+TEST(PlantedDeathTest, WrongIndexIntoSharedMemory) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   EXPECT_DEATH(emulation::launch(SharedTooSmall{}, {1, 1, 1}), "AddressSanitizer|a canary is dead");
 }
@@ -182,7 +182,7 @@ struct ReadsWhatWasNotWritten {
   void operator()(Shared& shared) const { to[threadIdx.x] = shared.value; }
 };
 
-TEST(Planted, SharedMemoryBeginsAsGarbage) {
+TEST(Planted, InitialSharedMemory) {
   Memory memory(1);
   std::int32_t* const read = memory.leave<std::int32_t>(32);
   emulation::launch(ReadsWhatWasNotWritten{read}, {1, 1, 1});

@@ -135,7 +135,7 @@ class Limits : public testing::Test {
   int aborts_ = 0;  // inside of the C library
 };
 
-TEST_F(Limits, AThreadThatCantBeStarted) {
+TEST_F(Limits, FailedThreadStart) {
   const std::string preload = "LD_PRELOAD=" + test::built("liblimits_few_threads.so");
   for (const Work& work : work_) {
     const std::string calls = folder_ / "calls";

@@ -206,7 +206,7 @@ TEST(C, GivesABadElementsErrorInItsPlace) {
   next(run, PENSTOCK_END);
 }
 
-TEST(C, ACancelledRunSaysSoAndEnds) {
+TEST(C, CancelledRun) {
   const TimeLimit limit(60);
   const RunPtr run = start(parse(numbers(1'000'000)));
   std::atomic<int> cancelled{0};
@@ -225,7 +225,7 @@ TEST(C, ACancelledRunSaysSoAndEnds) {
   EXPECT_EQ(cancelled, 1);
 }
 
-TEST(C, ThreadsShareARunAndHaveTheirOwnErrors) {
+TEST(C, ConcurrentThreads) {
   const TimeLimit limit(60);
   const PipelinePtr pipeline = parse(numbers(1000));
   const RunPtr run = start(pipeline);

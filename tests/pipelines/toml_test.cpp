@@ -47,7 +47,7 @@ on_error = "skip"
 max_errors = "1%"
 )";
 
-TEST(PipelineToml, SourcesOfImagesSayWhatIsDataAndWhatIsItsClass) {
+TEST(PipelineToml, HiddenAndLabelDepthOfImages) {
   for (const char* more : {"hidden = true", "label_depth = 0", "label_depth = 2\nhidden = false"}) {
     const std::string text =
         std::string("[source]\nkind = \"images\"\npath = \"p\"\n") + more + "\n";

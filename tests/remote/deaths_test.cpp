@@ -176,7 +176,7 @@ TEST_F(Deaths, OfAFrozenOneIsNotWaitedFor) {
   EXPECT_GT(hedged, 0U);
 }
 
-TEST_F(Deaths, AWorkerWhoseAnswersAreDamagedIsLeftOut) {
+TEST_F(Deaths, DamagedAnswers) {
   const Dataset dataset = work(800);
   const Ran alone = run(dataset, {.threads = 1});
   LoopWorkers workers(dataset, 2);
@@ -234,7 +234,7 @@ TEST_F(Deaths, ChangeNoByteOfWhatIsCompressed) {
   EXPECT_LT(3 * first.received_bytes, first.unpacked_bytes);
 }
 
-TEST_F(Deaths, AWorkerWhoseCompressedAnswersAreDamagedIsNamed) {
+TEST_F(Deaths, DamagedCompressedAnswers) {
   if (!remote::has_lz4()) GTEST_SKIP() << "this build has no LZ4";
   const Dataset dataset = repeating(400);
   const Ran alone = run(dataset, {.threads = 1});
@@ -250,7 +250,7 @@ TEST_F(Deaths, AWorkerWhoseCompressedAnswersAreDamagedIsNamed) {
   EXPECT_EQ(ran.stats.workers[1].groups, 0U);
 }
 
-TEST_F(Deaths, AWorkerThatDrainsAnswersWhatItHas) {
+TEST_F(Deaths, DrainingWorker) {
   const Dataset dataset = work(3000, 100us);
   const Ran alone = run(dataset, {.threads = 1});
   LoopWorkers workers(dataset, 2);
@@ -270,7 +270,7 @@ TEST_F(Deaths, AWorkerThatDrainsAnswersWhatItHas) {
 }
 
 // A worker has no consumer of its own; that a run elsewhere waits counts as one.
-TEST_F(Deaths, AWorkerUsesAllItsThreads) {
+TEST_F(Deaths, ThreadsOfAWorker) {
   static std::atomic<int> now;
   static std::atomic<int> most;
   const Dataset dataset = range(4000)
@@ -291,7 +291,7 @@ TEST_F(Deaths, AWorkerUsesAllItsThreads) {
   EXPECT_EQ(most, 4);
 }
 
-TEST_F(Deaths, AWorkerOfOtherDataIsRefusedByName) {
+TEST_F(Deaths, WorkerOfOtherData) {
   LoopWorkers workers(work(100).take(3));
   RunOptions options{.threads = 1};
   options.workers = workers.options(0);

@@ -202,7 +202,7 @@ TEST(ElementCache, WithoutRoomGivesWhatIsAwaitedAllTheSame) {
   EXPECT_EQ(small.figures().bytes, 0U);
 }
 
-TEST(ElementCache, WhatOneRunHasHadIsEnoughOnceItIsAlone) {
+TEST(ElementCache, EvictionForTheLastRun) {
   ElementCache cache(4 * 4096);
   Asker first(cache);
   {

@@ -149,7 +149,7 @@ class HostileRuns : public testing::Test {
   const TimeLimit limit_{60};
 };
 
-TEST_F(HostileRuns, LinksThatSayNothingTakeNoPlaces) {
+TEST_F(HostileRuns, SilentLinks) {
   std::list<Client> silent;
   for (int i = 0; i < 50; ++i) silent.emplace_back();
   std::size_t open = 0;
@@ -170,7 +170,7 @@ TEST_F(HostileRuns, LinksThatSayNothingTakeNoPlaces) {
   greet(runs.emplace_back());
 }
 
-TEST_F(HostileRuns, GreetingsOfStrangersTakeNoPlaces) {
+TEST_F(HostileRuns, GreetingsOfStrangers) {
   std::list<Client> strangers;
   for (int i = 0; i < 20; ++i) {
     Client& client = strangers.emplace_back();
@@ -184,7 +184,7 @@ TEST_F(HostileRuns, GreetingsOfStrangersTakeNoPlaces) {
   greet(run);
 }
 
-TEST_F(HostileRuns, AnswersThatNobodyReadsAreFew) {
+TEST_F(HostileRuns, UnreadAnswers) {
   Client client;
   greet(client);
   // A fourth of a run's memory, and a little more.
@@ -198,14 +198,14 @@ TEST_F(HostileRuns, AnswersThatNobodyReadsAreFew) {
   greet(other);
 }
 
-TEST_F(HostileRuns, BytesBeforeTheHelloAreFew) {
+TEST_F(HostileRuns, BytesBeforeTheHello) {
   Client client;
   const auto large = std::make_shared<const std::string>(3 << 20, 'x');
   client.send({{std::as_bytes(std::span(*large))}, large});
   EXPECT_TRUE(client.link.closed());
 }
 
-TEST_F(HostileRuns, NamesThatNoStageHasAreNotKept) {
+TEST_F(HostileRuns, UnknownStageNames) {
   Client client;
   greet(client);
   const auto ask = [&](const std::string& name, std::uint64_t components) {

@@ -71,7 +71,7 @@ TEST_F(PackedValues, AreSentAsTheyAreWhereThatWouldSaveLittle) {
   EXPECT_EQ(unpack(packed->bytes, packed->sizes, mixed.size()), mixed);
 }
 
-TEST_F(PackedValues, WhatNobodyPackedIsAnErrorBeforeItTakesMemory) {
+TEST_F(PackedValues, MalformedBlocks) {
   const Bytes bytes = made(kPackedBlock + 100, 4);
   const Packed good = *pack({std::span<const std::byte>(bytes)});
   const struct {
@@ -102,7 +102,7 @@ TEST_F(PackedValues, WhatNobodyPackedIsAnErrorBeforeItTakesMemory) {
   }
 }
 
-TEST_F(PackedValues, DamagedOnesAreAnErrorOrOtherValues) {
+TEST_F(PackedValues, DamagedBlocks) {
   const Bytes bytes = made(20'000, 5);
   const Packed good = *pack({std::span<const std::byte>(bytes)});
   int errors = 0, other = 0;

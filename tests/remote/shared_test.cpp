@@ -156,7 +156,7 @@ class Shared : public testing::Test {
   const TimeLimit limit_{60};
 };
 
-TEST_F(Shared, ElementsOfTwoRunsAreMadeOnce) {
+TEST_F(Shared, ElementsOfTwoRuns) {
   constexpr std::int64_t kCount = 1500;
   Made made;
   for (const bool verdicts : {false, true}) {
@@ -191,7 +191,7 @@ TEST_F(Shared, ElementsOfTwoRunsAreMadeOnce) {
   }
 }
 
-TEST_F(Shared, ElementsAreThereForARunThatBeginsLater) {
+TEST_F(Shared, LaterRun) {
   Made made;
   const Dataset dataset = made_of(800, made, 0us).batch(8);
   const Ran alone = Trainer(dataset, {.threads = 1}).end();
@@ -206,7 +206,7 @@ TEST_F(Shared, ElementsAreThereForARunThatBeginsLater) {
   EXPECT_GE(shared(second), 700U);
 }
 
-TEST_F(Shared, NothingIsSharedByRunsOfAnotherSeedOrEpoch) {
+TEST_F(Shared, OtherSeedsAndEpochs) {
   Made made;
   const Dataset dataset = made_of(200, made, 0us).batch(8);
   serve_by(dataset, 64 << 20);
@@ -221,7 +221,7 @@ TEST_F(Shared, NothingIsSharedByRunsOfAnotherSeedOrEpoch) {
   EXPECT_NE(first.end().lines, ran.lines);
 }
 
-TEST_F(Shared, WithLittleRoomNoByteChanges) {
+TEST_F(Shared, LittleRoom) {
   Made made;
   const Dataset dataset = made_of(1500, made).batch(8);
   const Ran alone = Trainer(dataset, {.threads = 1}).end();
@@ -249,7 +249,7 @@ TEST_F(Shared, WithLittleRoomNoByteChanges) {
               static_cast<unsigned long long>(stats.cache_evicted));
 }
 
-TEST_F(Shared, ARunThatIsKilledLeavesTheOtherNothingMissing) {
+TEST_F(Shared, KilledRun) {
   Made made;
   const Dataset dataset = made_of(1200, made, 100us).batch(8);
   const Ran alone = Trainer(dataset, {.threads = 1}).end();
@@ -266,7 +266,7 @@ TEST_F(Shared, ARunThatIsKilledLeavesTheOtherNothingMissing) {
   }
 }
 
-TEST_F(Shared, WhatOthersDoNotFinishIsMadeInTime) {
+TEST_F(Shared, UnfinishedElementsOfOthers) {
   Made made;
   std::mutex mutex;
   std::condition_variable changed;
@@ -302,7 +302,7 @@ TEST_F(Shared, WhatOthersDoNotFinishIsMadeInTime) {
   EXPECT_LT(took, 20s);
 }
 
-TEST_F(Shared, ElementsThatFailAreNotKept) {
+TEST_F(Shared, FailedElements) {
   Made made;
   made.then = [](std::int64_t value, int) {
     if (value % 50 == 7) throw Error(ErrorCode::data_loss, "bad " + std::to_string(value));
@@ -319,7 +319,7 @@ TEST_F(Shared, ElementsThatFailAreNotKept) {
   EXPECT_LE(made.all(), 400 + 8);
 }
 
-TEST_F(Shared, ACacheHasToLeaveSomething) {
+TEST_F(Shared, CacheOfAllMemory) {
   Made made;
   expect_error(ErrorCode::invalid_argument, "leaves nothing",
                [&] { serve_by(made_of(8, made).batch(4), 256 << 20); });

@@ -52,7 +52,7 @@ RemoteStats usual() {
   return remote;
 }
 
-TEST(Servers, VerdictsSayWhatOfThemLimitsARun) {
+TEST(Servers, Verdicts) {
   const std::string begins = verdict(waiting(usual())).text;
   EXPECT_THAT(begins, HasSubstr("tar limits the run"));
   EXPECT_THAT(begins, HasSubstr("it waits for servers (5"));

@@ -279,7 +279,7 @@ class Contents : public ::testing::TestWithParam<std::tuple<Format, Change>> {
   DataSet data_;
 };
 
-TEST_P(Contents, AStateBelongsToThem) {
+TEST_P(Contents, State) {
   std::string state, rest;
   {
     Iterator run = data_.open().iterate({});
@@ -300,7 +300,7 @@ TEST_P(Contents, AStateBelongsToThem) {
   EXPECT_THAT(error->what(), HasSubstr("the state was saved from "));
 }
 
-TEST_P(Contents, ACacheBelongsToThem) {
+TEST_P(Contents, Cache) {
   const std::string file = folder_ / "cache";
   const auto cached = [&](const DataSet& data) { return all_of(data.open().cache(file)); };
   (void)cached(data_);
@@ -312,7 +312,7 @@ TEST_P(Contents, ACacheBelongsToThem) {
   EXPECT_EQ(cached(now), all_of(now.open()));
 }
 
-TEST_P(Contents, ASnapshotBelongsToThem) {
+TEST_P(Contents, Snapshot) {
   const std::string kept = folder_ / "snapshots";
   const auto cached = [&](const DataSet& data) { return all_of(data.open().snapshot(kept)); };
   (void)cached(data_);
@@ -367,7 +367,7 @@ TEST(ContentsText, NamesTheRangeOfManyFiles) {
   EXPECT_THAT(error->what(), ::testing::ContainsRegex("1[45]..\\.jpg to 15..\\.jpg of images"));
 }
 
-TEST(ContentsText, TrustedDataIsNotRead) {
+TEST(ContentsText, TrustedData) {
   const TempFolder folder;
   const DataSet data(kFormats[0], folder / "data");
   data.write(0);
@@ -385,7 +385,7 @@ TEST(ContentsText, TrustedDataIsNotRead) {
   EXPECT_NO_THROW((void)data.open().restore(unchecked));
 }
 
-TEST(ContentsText, AStateOfAnotherVersionIsRefusedByItsVersion) {
+TEST(ContentsText, StateOfAnotherVersion) {
   const Dataset data = range(10);
   std::string state = data.iterate({}).save();
   state.replace(state.find(" 5\n"), 3, " 4\n");

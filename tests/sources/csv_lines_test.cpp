@@ -30,7 +30,7 @@ std::vector<ReadOutcome> rows_of(const std::string& text, CsvOptions options = {
   return read_source(*make_csv_source({"0"}, options));
 }
 
-TEST(CsvLines, ABlankLineIsAnEmptyField) {
+TEST(CsvLines, BlankLine) {
   CsvOptions options;
   options.header = false;
   options.columns = {{.name = "x", .dtype = DType::i64, .default_value = "7"}};
@@ -39,7 +39,7 @@ TEST(CsvLines, ABlankLineIsAnEmptyField) {
   EXPECT_THAT(texts_of(rows_of("1\n\n3\n", options)), ElementsAre("1", "!data_loss", "3"));
 }
 
-TEST(CsvLines, BlankLinesOfSeveralColumnsAreNoRecords) {
+TEST(CsvLines, BlankLinesOfSeveralColumns) {
   for (const char* text :
        {"a,b\n1,2\n\n3,4\n", "a,b\n1,2\n3,4\n\n", "a,b\r\n\r\n1,2\r\n3,4\r\n\r\n\r\n",
         "\n\na,b\n1,2\n3,4", "a,b\n1,2\n \t\n3,4\n  ", "\xef\xbb\xbf\na,b\n1,2\n\n3,4\n"})
@@ -54,7 +54,7 @@ TEST(CsvLines, BlankLinesOfSeveralColumnsAreNoRecords) {
   EXPECT_THAT(texts_of(rows_of("a,b\n\"\n\n\",2\n\n\"\"\n")), ElementsAre("\n\n", "!data_loss"));
 }
 
-TEST(CsvLines, BlankLinesOfOneColumnAreFieldsUntilTheEnd) {
+TEST(CsvLines, BlankLinesOfOneColumn) {
   EXPECT_THAT(texts_of(rows_of("a\n1\n\n3\n\n")), ElementsAre("1", "", "3"));
   EXPECT_THAT(texts_of(rows_of("a\n\n1\n\r\n\n")), ElementsAre("", "1"));
   EXPECT_THAT(texts_of(rows_of("\na\n1\n\n")), ElementsAre("1"));
@@ -75,7 +75,7 @@ TEST(CsvLines, BlankLinesAcrossTheEdgesOfParts) {
 }
 
 // Nothing but \r ends its lines: all of it would be a header, and there would be no record.
-TEST(CsvLines, LinesThatEndInCarriageReturnsAreRefused) {
+TEST(CsvLines, LinesThatEndInCarriageReturns) {
   for (const bool header : {true, false}) {
     for (const char* text : {"a,b\r1,2\r", "a,b\r1,2", "a\r1\r2\r", "\"a\",b\r1,2\r", "a,b\r"}) {
       CsvOptions options = csv_options({text});

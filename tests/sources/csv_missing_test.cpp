@@ -58,7 +58,7 @@ TEST(CsvMissing, ValuesOfNumbers) {
   EXPECT_THAT(first_column("i\nN/A\nNA,\n", options), ElementsAre("!data_loss", "!data_loss"));
 }
 
-TEST(CsvMissing, ValuesMayBeNoNumber) {
+TEST(CsvMissing, ValuesThatAreNoNumber) {
   CsvOptions options;
   options.header = false;
   options.columns = {{.name = "a", .dtype = DType::f32, .default_value = "nan"},
@@ -75,7 +75,7 @@ TEST(CsvMissing, ValuesMayBeNoNumber) {
   EXPECT_EQ(items[1].element["a"].item<float>(), 1.5F);
 }
 
-TEST(CsvMissing, ErrorsNameTheRemedy) {
+TEST(CsvMissing, RemedyInErrors) {
   CsvOptions options;
   options.columns = {{.name = "size", .dtype = DType::i64}};
   options.na_values = {"?"};
@@ -89,7 +89,7 @@ TEST(CsvMissing, ErrorsNameTheRemedy) {
                     HasSubstr("size:i64=0 gives it one")));
 }
 
-TEST(CsvMissing, ValuesAreInTheFingerprint) {
+TEST(CsvMissing, ValuesInTheFingerprint) {
   const auto description_of = [](const std::vector<std::string>& values) {
     CsvOptions options;
     options.files = memory_files({"s\n1\n"});

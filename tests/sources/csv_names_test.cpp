@@ -44,7 +44,7 @@ TEST(CsvNames, ColumnsWithANearName) {
   }
 }
 
-TEST(CsvNames, ColumnsWithoutANearNameListTheOthers) {
+TEST(CsvNames, ColumnsWithoutANearName) {
   CsvOptions options;
   options.files = memory_files({"a,b c,d\n1,2,3\n"});
   options.columns = {{.name = "e"}};

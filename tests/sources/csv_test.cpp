@@ -67,7 +67,7 @@ TEST(Csv, QuotingByRfc4180) {
   }
 }
 
-TEST(Csv, BadRecordsAreTheirOwnErrors) {
+TEST(Csv, BadRecords) {
   const std::vector<ReadOutcome> outcomes =
       rows_of("a,b\n1,2\n1\n1,2,3\nx\"y,2\n\"x\"y,2\n\n3,4\n\"open,5\n6,7\n");
   // The blank line is no record.
@@ -116,7 +116,7 @@ TEST(Csv, AFirstColumnWithoutAName) {
   EXPECT_EQ(make_csv_source({"0", "1"}, options)->spec().to_string(), "{x: bytes [], c0: i64 []}");
 }
 
-TEST(Csv, ColumnsWithoutANameOfTheirOwnNameTheOption) {
+TEST(Csv, ColumnsWithoutANameOfTheirOwn) {
   for (const char* text : {"a,\n1,2\n", "a,,b\n1,2,3\n", "a,a\n1,2\n", "\"\",c0\n1,2\n",
                            "\"\"\n1\n", "x,y,x\n1,2,3\n"})
     expect_error(ErrorCode::invalid_argument, "--columns",
@@ -126,7 +126,7 @@ TEST(Csv, ColumnsWithoutANameOfTheirOwnNameTheOption) {
   EXPECT_THAT(texts_of(rows_of("a,,b,a\n1,2,3,4\n", options)), ElementsAre("3"));
 }
 
-TEST(Csv, OtherEncodingsAreRefusedByName) {
+TEST(Csv, OtherEncodings) {
   const auto wide = [](std::string_view text, bool big) {
     std::string bytes;
     for (const char c : text) {
@@ -151,7 +151,7 @@ TEST(Csv, OtherEncodingsAreRefusedByName) {
   }
 }
 
-TEST(Csv, AFirstRecordThatIsTooLongIsRefused) {
+TEST(Csv, OversizedFirstRecord) {
   constexpr std::size_t kMost = TextRecords::kLongestFirst;
   const auto of_size = [](std::size_t size) { return "a," + std::string(size - 3, 'b') + "\n"; };
   for (const bool header : {true, false}) {
@@ -219,7 +219,7 @@ TEST(Csv, Rejects) {
   expect_error(ErrorCode::invalid_argument, "delimit", [&] { make_csv_source({"0"}, options); });
 }
 
-TEST(Csv, ManyColumnsTakeTimeByTheirNumber) {
+TEST(Csv, ManyColumns) {
   constexpr int kColumns = 160'000;
   std::string header, record;
   for (int i = 0; i < kColumns; ++i) {
@@ -249,7 +249,7 @@ TEST(Csv, Numbers) {
     EXPECT_TRUE(test::thrown_by([&] { parse_number(text, DType::f32); })) << text;
 }
 
-TEST(Csv, NumbersBelowTheRangeAreZero) {
+TEST(Csv, NumbersBelowTheRange) {
   for (const char* text :
        {"1e-40", "-1e-40", "1e-46", "1e-400", "-1e-400", "0.1e-399", "1e-5000", "123e-5000",
         "1e-99999999999999999999", "0.000001e-400", "1e-9223372036854775808", "+1e-400"}) {
@@ -265,7 +265,7 @@ TEST(Csv, NumbersBelowTheRangeAreZero) {
 }
 
 // What a scan in parts calls a record must be what splitting calls one, wherever the parts end.
-TEST(Csv, ScanAgreesInAnyParts) {
+TEST(Csv, ScansInAnyParts) {
   const std::string alphabet = "ab,\"\"\n\r";
   std::uint64_t seed = 1;
   for (int round = 0; round < 3000; ++round) {
@@ -301,7 +301,7 @@ TEST(Csv, ScanAgreesInAnyParts) {
   }
 }
 
-TEST(Csv, EveryCutIsAnAnswer) {
+TEST(Csv, TruncationAtEveryByte) {
   const std::string whole = "a,b\n1,\"x\ny\"\n2,\"say \"\"hi\"\"\"\n3,z\n";
   for (std::size_t cut = 1; cut <= whole.size(); ++cut) {
     CsvOptions options = csv_options({whole.substr(0, cut)});

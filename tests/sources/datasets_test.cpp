@@ -55,7 +55,7 @@ TEST(DatasetFunctions, ClassNamesThroughAnyGraph) {
   EXPECT_TRUE(class_names(range(3)).empty());
 }
 
-TEST(DatasetFunctions, FromElementIsOne) {
+TEST(DatasetFunctions, FromElement) {
   Iterator iterator = from_element({{"x", Tensor::scalar(7)}}).repeat(3).iterate();
   for (int i = 0; i < 3; ++i) EXPECT_EQ((*iterator.next())["x"].item<int>(), 7);
   EXPECT_TRUE(iterator.next().is_end());

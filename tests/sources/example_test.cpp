@@ -73,7 +73,7 @@ TEST(ParseExample, EveryTypeAndShape) {
   EXPECT_EQ(e.size(), 6u);
 }
 
-TEST(ParseExample, PackedOrNotIsTheSame) {
+TEST(ParseExample, PackedAndUnpackedValues) {
   for (const bool packed : {true, false}) {
     const WorkItem item = parse(example_of(feature("label", int_feature({300}, packed)) +
                                            feature("box", float_feature({1, 2, 3, 4}, packed))),
@@ -90,7 +90,7 @@ TEST(ParseExample, PackedOrNotIsTheSame) {
   EXPECT_THAT(item.element["ids"].to_vector<std::int64_t>(), ElementsAre(1, 2, 3, 4));
 }
 
-TEST(ParseExample, OfJoinedMessagesTheLastValueWins) {
+TEST(ParseExample, JoinedMessages) {
   const std::string one =
       example_of(feature("label", int_feature({1})) + feature("image", bytes_feature({"one"})));
   const std::string two = example_of(feature("label", int_feature({2})));
@@ -102,7 +102,7 @@ TEST(ParseExample, OfJoinedMessagesTheLastValueWins) {
   EXPECT_EQ(kind.element["label"].item<std::int64_t>(), 3);
 }
 
-TEST(ParseExample, DefaultsStandForMissingFeaturesOnly) {
+TEST(ParseExample, DefaultsOfMissingFeatures) {
   FeatureSpec label = kLabel;
   label.default_value = Tensor::scalar<std::int64_t>(-1);
   EXPECT_EQ(parse("", {label}).element["label"].item<std::int64_t>(), -1);
@@ -118,7 +118,7 @@ TEST(ParseExample, DefaultsStandForMissingFeaturesOnly) {
   EXPECT_EQ(empty.element["ids"].shape(), Shape({0}));
 }
 
-TEST(ParseExample, WrongTypesAndCountsNameTheFeature) {
+TEST(ParseExample, WrongTypesAndCounts) {
   const std::string record =
       example_of(feature("label", float_feature({1})) + feature("box", float_feature({1, 2, 3})) +
                  feature("image", bytes_feature({"a", "b"})));
@@ -131,7 +131,7 @@ TEST(ParseExample, WrongTypesAndCountsNameTheFeature) {
             "feature 'box': packed floats of 5 bytes");
 }
 
-TEST(ParseExample, UnknownFieldsArePassedOver) {
+TEST(ParseExample, UnknownFields) {
   const std::string noise = tag(9, 0) + varint(5) + tag(10, 1) + std::string(8, 'x') + tag(11, 5) +
                             "abcd" + field(12, "text") + tag(13, 3) + tag(14, 3) + tag(1, 0) +
                             varint(1) + tag(14, 4) + tag(13, 4);
@@ -142,7 +142,7 @@ TEST(ParseExample, UnknownFieldsArePassedOver) {
   EXPECT_EQ(item.element["label"].item<std::int64_t>(), 8);
 }
 
-TEST(ParseExample, AScalarViewsTheRecord) {
+TEST(ParseExample, ViewOfTheRecord) {
   const std::string record = example_of(feature("image", bytes_feature({test::noise(10'000)})));
   const WorkOpPtr op = parse_example({kImage});
   test::HeapContext context;
@@ -158,7 +158,7 @@ TEST(ParseExample, AScalarViewsTheRecord) {
   EXPECT_EQ(context.allocations, 0u);
 }
 
-TEST(ParseExample, FixedSizesAreWrittenToTheRow) {
+TEST(ParseExample, FixedSizes) {
   const std::string record =
       example_of(feature("label", int_feature({5})) + feature("box", float_feature({1, 2, 3, 4})));
   std::int64_t labels[2] = {};
@@ -178,7 +178,7 @@ TEST(ParseExample, FixedSizesAreWrittenToTheRow) {
   EXPECT_EQ(item.element["box"].data(), reinterpret_cast<std::byte*>(boxes[1]));
 }
 
-TEST(ParseExample, FeaturesReplaceTheComponentInItsPlace) {
+TEST(ParseExample, ReplacedComponent) {
   const WorkOpPtr op = parse_example({kImage, kLabel}, "proto");
   const Spec input(
       {{"id", DType::i64, {}}, {"proto", DType::bytes, {}}, {"key", DType::bytes, {}}});
@@ -204,7 +204,7 @@ TEST(ParseExample, FeaturesReplaceTheComponentInItsPlace) {
   EXPECT_EQ(items[2].status.error().cause(), "before");
 }
 
-TEST(ParseExample, WrongUseIsRefusedWhenBuilt) {
+TEST(ParseExample, WrongUse) {
   const Spec records({{"record", DType::bytes, {}}});
   test::expect_error(ErrorCode::invalid_argument, "no features", [] { parse_example({}); });
   test::expect_error(ErrorCode::invalid_argument, "bytes, f32 or i64",
@@ -233,14 +233,14 @@ std::string rich_record() {
 const std::vector<FeatureSpec> kRich = {
     kImage, kLabel, kBox, {.key = "words", .shape = Shape({-1})}};
 
-TEST(ParseExampleHostile, EveryTruncationIsAnError) {
+TEST(ParseExampleHostile, TruncationAtEveryByte) {
   const std::string record = rich_record();
   ASSERT_EQ(cause(record, kRich), "no error");
   for (std::size_t cut = 0; cut < record.size(); ++cut)
     EXPECT_NE(cause(record.substr(0, cut), kRich), "no error") << cut;
 }
 
-TEST(ParseExampleHostile, DamageIsAnErrorOrOtherValuesNeverACrash) {
+TEST(ParseExampleHostile, RandomDamage) {
   const std::string record = rich_record();
   for (std::size_t bit = 0; bit < record.size() * 8; ++bit) {
     std::string damaged = record;
@@ -257,7 +257,7 @@ TEST(ParseExampleHostile, DamageIsAnErrorOrOtherValuesNeverACrash) {
   }
 }
 
-TEST(ParseExampleHostile, LengthsAreCheckedBeforeUse) {
+TEST(ParseExampleHostile, WrongLengths) {
   for (const std::uint64_t length : {std::uint64_t{100}, std::uint64_t{1} << 31,
                                      std::uint64_t{1} << 32, std::uint64_t{1} << 63, UINT64_MAX}) {
     EXPECT_THAT(cause(tag(1, 2) + varint(length), {kLabel}), HasSubstr("longer than what remains"));
@@ -274,7 +274,7 @@ TEST(ParseExampleHostile, LengthsAreCheckedBeforeUse) {
   EXPECT_THAT(cause(tag(2, 3) + tag(3, 4), {kLabel}), HasSubstr("group ends"));
 }
 
-TEST(ParseExampleHostile, MemoryIsBoundedByTheInput) {
+TEST(ParseExampleHostile, BoundedMemory) {
   const std::string ones(100'000, '\x01');
   const WorkOpPtr ints = parse_example({{.key = "x", .dtype = DType::i64, .shape = Shape({-1})}});
   const WorkOpPtr texts = parse_example({{.key = "x", .shape = Shape({-1})}});

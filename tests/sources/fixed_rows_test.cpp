@@ -130,7 +130,7 @@ std::string cifar_record(int label, std::uint64_t seed) {
   return std::string(1, static_cast<char>(label)) + noise(3072, seed);
 }
 
-TEST(Cifar10, PlanesBecomePixels) {
+TEST(Cifar10, Planes) {
   const std::string first = cifar_record(3, 1);
   const std::string second = cifar_record(9, 2);
   FileOptions options;

@@ -33,7 +33,7 @@ Options options_of(const FileSystemPtr& files, const std::string& index_folder) 
 
 class HostileIndex : public ::testing::TestWithParam<Indexed> {};
 
-TEST_P(HostileIndex, ThatNoScanFindsIsMadeAnew) {
+TEST_P(HostileIndex, ImpossibleEntries) {
   const auto files = make_memory_file_system({{"shard", shard_of(GetParam())}});
   const FileInfo info = files->info("shard");
   const ShardContents contents = test::shard_contents(*files, "shard");
@@ -63,7 +63,7 @@ TEST_P(HostileIndex, ThatNoScanFindsIsMadeAnew) {
   }
 }
 
-TEST_P(HostileIndex, ThatPointsAnywhereGivesErrors) {
+TEST_P(HostileIndex, EntriesAnywhere) {
   const auto files = make_memory_file_system({{"shard", shard_of(GetParam())}});
   const FileInfo info = files->info("shard");
   const ShardContents contents = test::shard_contents(*files, "shard");

@@ -58,7 +58,7 @@ std::string qmnist_labels(const std::vector<int>& classes, std::uint32_t columns
   return idx_file(0x0c, {static_cast<std::uint32_t>(classes.size()), columns}, data);
 }
 
-TEST_P(Idx, LabelsOfQmnistAreTheirFirstColumn) {
+TEST_P(Idx, LabelsOfQmnist) {
   const std::string images = packed(idx_file(8, {3, 2, 2}, noise(12)));
   const SourcePtr source = source_of(images, packed(qmnist_labels({5, 0, 9})));
   EXPECT_EQ(source->spec().to_string(), "{image: u8 [2,2], label: i64 []}");
@@ -101,7 +101,7 @@ TEST_P(Idx, ImagesAndLabels) {
   EXPECT_EQ(source->locate(2).to_string(), "images @24 record 2");
 }
 
-TEST_P(Idx, ValuesAreBigEndian) {
+TEST_P(Idx, BigEndianValues) {
   const SourcePtr source = source_of(packed(idx_file(0x0c, {1, 2}, {0, 0, 1, 2, -1, -1, -1, -2})));
   EXPECT_EQ(source->spec().to_string(), "{image: i32 [2]}");
   std::vector<ReadItem> items(1);
@@ -182,7 +182,7 @@ TEST_P(Idx, Rejects) {
   });
 }
 
-TEST_P(Idx, AHostileCountTakesNoMemory) {
+TEST_P(Idx, HostileCount) {
   const SourcePtr source = source_of(packed(idx_file(8, {0xffffffff, 1000}, noise(1500))));
   const std::vector<ReadOutcome> outcomes = read_source(*source);
   ASSERT_EQ(outcomes.size(), 2U);
@@ -197,7 +197,7 @@ TEST(Idx, HeaderCutAtEveryByte) {
   }
 }
 
-TEST(Idx, DamagedGzipIsRefused) {
+TEST(Idx, DamagedGzip) {
   const std::string whole = gzip(idx_file(8, {3, 100}, noise(300)));
   for (std::size_t cut = 0; cut < whole.size(); ++cut) {
     EXPECT_TRUE(test::thrown_by([&] { source_of(whole.substr(0, cut)); })) << cut;
@@ -207,7 +207,7 @@ TEST(Idx, DamagedGzipIsRefused) {
   expect_error(ErrorCode::data_loss, "images", [&] { source_of(damaged); });
 }
 
-TEST(Idx, GarbageBehindGzipIsReportedAsSuch) {
+TEST(Idx, GarbageBehindGzip) {
   const std::string whole = gzip(idx_file(8, {3, 100}, noise(300)));
   for (const std::string& garbage : {std::string("x"), noise(50), noise(200'000)})
     expect_error(ErrorCode::data_loss, "trailing garbage", [&] { source_of(whole + garbage); });

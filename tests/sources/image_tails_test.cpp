@@ -135,7 +135,7 @@ TEST_P(ImageTails, CountTowardsTheLimitOfARecord) {
   EXPECT_EQ(packed().at("a.jpg"), test::read_file(file));
 }
 
-TEST_P(ImageTails, ThatAreDamagedHarmNoPixels) {
+TEST_P(ImageTails, PixelsBesideDamagedTails) {
   pack(true);
   std::string file = test::read_file(out_);
   const std::size_t at = file.find(tails_.at("video.jpg"));

@@ -56,7 +56,7 @@ class Images : public testing::Test {
   std::shared_ptr<MemoryFileSystem> files_ = std::make_shared<MemoryFileSystem>();
 };
 
-TEST_F(Images, AFolderIsEveryImageBelowIt) {
+TEST_F(Images, ImagesBelowAFolder) {
   for (const char* folder : {"train", "train/"}) {
     const SourcePtr source = make(folder);
     EXPECT_THAT(column(*source, 2),
@@ -71,7 +71,7 @@ TEST_F(Images, AFolderIsEveryImageBelowIt) {
   }
 }
 
-TEST_F(Images, APatternIsEveryMatch) {
+TEST_F(Images, MatchesOfAPattern) {
   const SourcePtr source = make("train/cat/*");
   EXPECT_THAT(column(*source, 2), ElementsAre("1.JPeG", "2.PNG", "notes.txt"));
   EXPECT_THAT(make("*/*.jpg")->class_names(), ElementsAre("other"));
@@ -95,7 +95,7 @@ std::string classes_of(const Source& source) {
   return text;
 }
 
-TEST_F(Images, TheFirstFolderBelowIsTheClass) {
+TEST_F(Images, ClassByTheFirstFolder) {
   const test::LogCapture log;
   for (const char* name : {"tiny/n02/images/1.jpg", "tiny/n01/images/2.jpg", "tiny/n01/a/b/3.jpg",
                            "parts/cat/front/1.jpg", "parts/dog/back/2.jpg", "parts/dog/3.jpg",
@@ -116,7 +116,7 @@ TEST_F(Images, TheFirstFolderBelowIsTheClass) {
   EXPECT_EQ(log.count("the first folder below"), 2U);
 }
 
-TEST_F(Images, TheDepthOfTheClassCanBeChosen) {
+TEST_F(Images, DepthOfTheClass) {
   const test::LogCapture log;
   for (const char* name : {"deep/a/x/p/1.jpg", "deep/a/y/p/2.jpg", "deep/b/x/3.jpg", "deep/4.jpg"})
     files_->add(name, "x");
@@ -146,7 +146,7 @@ TEST_F(Images, TheDepthOfTheClassCanBeChosen) {
   EXPECT_EQ(described(0), described(3)) << "the same labels";
 }
 
-TEST_F(Images, OneClassForAllIsSaid) {
+TEST_F(Images, OneClassForAll) {
   const test::LogCapture log;
   for (const char* name :
        {"one/1.jpg", "one/2.jpg", "same/c/a/1.jpg", "same/c/2.jpg", "lone/1.jpg"})
@@ -176,7 +176,7 @@ TEST_F(Images, NothingToRead) {
   expect_error(ErrorCode::not_found, "gone.jpg", [&] { make("gone.jpg"); });
 }
 
-TEST_F(Images, AChangedFileIsAnErrorThatNamesIt) {
+TEST_F(Images, ChangedFile) {
   const SourcePtr source = make("train");
   files_->add("train/cat/1.JPeG", "others of the same size");
   files_->remove("train/dog/b.jpg");
@@ -189,7 +189,7 @@ TEST_F(Images, AChangedFileIsAnErrorThatNamesIt) {
   EXPECT_THAT(outcomes[3].error->what(), HasSubstr("train/dog/b.jpg"));
 }
 
-TEST_F(Images, ALargeFileIsRefusedBeforeItsMemory) {
+TEST_F(Images, OversizedFile) {
   const SourcePtr source = make("train", "", 23);
   std::vector<ReadItem> items(2);
   items[0].index = 0;
@@ -202,7 +202,7 @@ TEST_F(Images, ALargeFileIsRefusedBeforeItsMemory) {
   EXPECT_TRUE(read_source(*make("train", "", 24))[0].error == std::nullopt);
 }
 
-TEST_F(Images, TheFirstFileMayBeBadAsAnyOther) {
+TEST_F(Images, BadFirstFile) {
   const auto counting = std::make_shared<FaultFileSystem>(files_, FaultOptions{});
   ImagesOptions options;
   options.files = counting;
@@ -218,7 +218,7 @@ TEST_F(Images, TheFirstFileMayBeBadAsAnyOther) {
   for (std::size_t i = 1; i < got.size(); ++i) EXPECT_FALSE(got[i].error) << i;
 }
 
-TEST_F(Images, FingerprintSeesNamesAndSizes) {
+TEST_F(Images, Fingerprint) {
   const auto described = [&] {
     Description description;
     make("train")->describe(description);
@@ -232,7 +232,7 @@ TEST_F(Images, FingerprintSeesNamesAndSizes) {
   EXPECT_NE(described(), before);
 }
 
-TEST_F(Images, KeysOutliveTheSource) {
+TEST_F(Images, LifetimeOfKeys) {
   std::vector<ReadItem> items(1);
   items[0].index = 1;
   test::HeapContext context;

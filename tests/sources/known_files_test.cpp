@@ -55,7 +55,7 @@ TEST_F(HashContents, SamplesEndsAndBlocks) {
   EXPECT_LE(seen, 32 + 2 * 64);
 }
 
-TEST_F(HashContents, AKnownFileIsHashedWholeWhenItChanges) {
+TEST_F(HashContents, ChangeOfAKnownFile) {
   write(kSize);
   const std::uint64_t first = hash(known_);
   EXPECT_EQ(hash(known_), first);
@@ -72,7 +72,7 @@ TEST_F(HashContents, AKnownFileIsHashedWholeWhenItChanges) {
   EXPECT_EQ(hash(known_), first) << "of a file that this machine does not know, samples decide";
 }
 
-TEST_F(HashContents, WhereOnlySamplesWereKnownAChangeOfCtimeIsAChange) {
+TEST_F(HashContents, ChangeOfASampledFile) {
   write(kSize);
   const std::uint64_t sampled = hash("-");
   const FileInfo info = default_file_system()->info(path_);
@@ -92,7 +92,7 @@ TEST_F(HashContents, WhereOnlySamplesWereKnownAChangeOfCtimeIsAChange) {
   EXPECT_EQ(hash(known_), other);
 }
 
-TEST_F(HashContents, WhatWasDamagedOrCantBeWrittenIsHashedAgain) {
+TEST_F(HashContents, DamagedOrUnwritableNotes) {
   write(kSize);
   const std::uint64_t first = hash(known_);
   for (const std::string& file : default_file_system()->list(known_)) {

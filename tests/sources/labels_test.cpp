@@ -65,7 +65,7 @@ TEST(Labels, ExpressionsInLinearTime) {
   LabelRule("(" + open + "a" + std::string(250, ')') + ")");
 }
 
-TEST(Labels, ClassesAreSortedBytewise) {
+TEST(Labels, OrderOfClasses) {
   ClassCounter counter;
   for (const char* text : {"b", "a", "B", "b", "10", "9"}) counter.add(text);
   EXPECT_EQ(counter.size(), 5U);

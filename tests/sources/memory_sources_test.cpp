@@ -87,7 +87,7 @@ Element table() {
           {"word", Tensor::of_bytes(words)}};
 }
 
-TEST(Tensors, RowsAreViews) {
+TEST(Tensors, ViewsOfRows) {
   const Element columns = table();
   const SourcePtr source = make_tensors_source(columns);
   EXPECT_EQ(source->spec().to_string(), "{x: i64 [], m: f32 [2,4], word: bytes []}");
@@ -102,7 +102,7 @@ TEST(Tensors, RowsAreViews) {
   EXPECT_EQ(context.allocations, 0U);
 }
 
-TEST(Tensors, FingerprintSeesTheValues) {
+TEST(Tensors, Fingerprint) {
   const auto described = [](const Element& columns) {
     Description description;
     make_tensors_source(columns)->describe(description);
@@ -154,7 +154,7 @@ std::function<Generator()> counting(std::int64_t count) {
   };
 }
 
-TEST(Generate, EachStreamIsFresh) {
+TEST(Generate, FreshStreams) {
   const SourcePtr source = make_generate_source(counting(3), numbers_spec(), "mine");
   EXPECT_EQ(source->name(), "mine");
   EXPECT_EQ(source->size(), std::nullopt);
@@ -163,7 +163,7 @@ TEST(Generate, EachStreamIsFresh) {
   EXPECT_THAT(numbers_of(source), ElementsAre(0, 1, 2));
 }
 
-TEST(Generate, FailuresAreTheRecords) {
+TEST(Generate, FailuresOfRecords) {
   const auto make = [] {
     return [next = 0](Element& out) mutable {
       const int number = next++;

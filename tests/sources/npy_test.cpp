@@ -115,7 +115,7 @@ TEST(Npy, OtherByteOrder) {
   EXPECT_THAT(row, ElementsAre(258, 3));
 }
 
-TEST(Npy, BoolsAreZeroOrOne) {
+TEST(Npy, Bools) {
   const SourcePtr source = source_of({npy(dictionary("|b1", "(1, 4)"), {0, 1, 2, '\xff'})});
   EXPECT_EQ(read_source(*source)[0].text(), std::string({0, 1, 1, 1}));
 }
@@ -140,7 +140,7 @@ TEST(Npy, RefusesWhatNoTensorHolds) {
   EXPECT_EQ(source_of({npy(dictionary("<f4", "(2,)", "True"), data)})->size(), 2U);
 }
 
-TEST(Npy, ArraysMustAgree) {
+TEST(Npy, DisagreeingArrays) {
   const std::string first = npy(dictionary("<f4", "(1, 2)"), std::string(8, '\0'));
   expect_error(ErrorCode::invalid_argument, "f32 [1,3], but 0.npy is one of f32 [1,2]", [&] {
     source_of({first, npy(dictionary("<f4", "(1, 3)"), std::string(12, '\0'))});
@@ -205,7 +205,7 @@ TEST(Npy, HostileHeaders) {
   }
 }
 
-TEST(Npy, EveryFlippedBitOfAHeaderIsAnAnswer) {
+TEST(Npy, FlippedBitsOfAHeader) {
   const std::string whole = npy(dictionary("<i2", "(3, 2)"), noise(12));
   for (std::size_t bit = 0; bit < 8 * (whole.size() - 12); ++bit) {
     std::string damaged = whole;

@@ -134,7 +134,7 @@ class Environment {
   std::map<std::string, std::optional<std::string>> before_;
 };
 
-TEST_F(OffsetIndexTest, WhereNoneIsSaidTheEnvironmentSays) {
+TEST_F(OffsetIndexTest, FolderOfTheEnvironment) {
   const auto folder = [](const char* said, const char* cache, const char* home) {
     const Environment environment(
         Variables{{"PENSTOCK_INDEX_DIR", said}, {"XDG_CACHE_HOME", cache}, {"HOME", home}});
@@ -170,7 +170,7 @@ TEST_F(OffsetIndexTest, IsKeptInTheCacheWhereNoPlaceIsSaid) {
   EXPECT_EQ(scans_, 3);
 }
 
-TEST_F(OffsetIndexTest, OneBesideTheDataServesWhereNoPlaceIsSaid) {
+TEST_F(OffsetIndexTest, IndexBesideTheData) {
   const std::string path = shard("data", "12345");
   index({path}, "beside");
   const test::TempFolder cache;
@@ -185,7 +185,7 @@ TEST_F(OffsetIndexTest, OneBesideTheDataServesWhereNoPlaceIsSaid) {
   EXPECT_EQ(test::read_file(kept("data")), stale);
 }
 
-TEST_F(OffsetIndexTest, ACacheThatCantBeWrittenFailsNothing) {
+TEST_F(OffsetIndexTest, UnwritableCache) {
   const std::string path = shard("data", "12345");
   const std::string file = folder_.write("file", "in the way");
   const test::LogCapture log;
@@ -199,7 +199,7 @@ TEST_F(OffsetIndexTest, ACacheThatCantBeWrittenFailsNothing) {
   EXPECT_EQ(log.count("shards will be scanned again next time (index_folder or"), 1u);
 }
 
-TEST_F(OffsetIndexTest, ManyAtOnceKeepOneCache) {
+TEST_F(OffsetIndexTest, ConcurrentThreads) {
   std::vector<std::string> paths;
   for (int i = 0; i < 8; ++i) paths.push_back(shard("s" + std::to_string(i), "12345"));
   const test::TempFolder cache;
@@ -263,7 +263,7 @@ TEST_F(OffsetIndexTest, IsMadeAnewWhenDamagedInAnyByteOrCut) {
   EXPECT_EQ(test::read_file(kept("data")), sound);
 }
 
-TEST_F(OffsetIndexTest, HostileIndexFilesWithARightChecksumAreRefused) {
+TEST_F(OffsetIndexTest, HostileFilesWithARightChecksum) {
   const ShardContents contents{.size = 5, .hash = 1};
   const std::string path = folder_ / "hostile";
   ShardIndex outside;
@@ -307,7 +307,7 @@ TEST_F(OffsetIndexTest, HostileIndexFilesWithARightChecksumAreRefused) {
   EXPECT_TRUE(load_index(path, contents, {.kind = "k"}));
 }
 
-TEST_F(OffsetIndexTest, WhatNoScanFindsIsRefused) {
+TEST_F(OffsetIndexTest, ImpossibleEntries) {
   const ShardContents contents{.size = 100, .hash = 1};
   const IndexOptions options{
       .kind = "k", .least_entry_bytes = 10, .most_entry_bytes = 20, .least_notes = 1};
@@ -326,7 +326,7 @@ TEST_F(OffsetIndexTest, WhatNoScanFindsIsRefused) {
   EXPECT_FALSE(loads({{0, 10}, {10, 0}, {10, 0}}, {fault}, {""})) << "one of them is no fault";
 }
 
-TEST_F(OffsetIndexTest, WhereNothingCanBeWrittenItGoesOn) {
+TEST_F(OffsetIndexTest, UnwritableFolder) {
   const std::string path = shard("data", "12345");
   EXPECT_EQ(index({path}, folder_ / "no such folder").size(), 5u);
   EXPECT_EQ(index({path}, folder_ / "no such folder").size(), 5u);
@@ -334,14 +334,14 @@ TEST_F(OffsetIndexTest, WhereNothingCanBeWrittenItGoesOn) {
   EXPECT_EQ(scans_, 3);
 }
 
-TEST_F(OffsetIndexTest, AScanThatCouldNotReadIsNotKept) {
+TEST_F(OffsetIndexTest, FailedScan) {
   lasting_ = false;
   const std::string path = shard("data", "12345");
   index({path});
   EXPECT_FALSE(std::filesystem::exists(kept("data")));
 }
 
-TEST_F(OffsetIndexTest, AFaultOfTheMomentIsNotKept) {
+TEST_F(OffsetIndexTest, TransientFault) {
   code_ = ErrorCode::resource_exhausted;
   const std::string path = shard("data", "12345");
   EXPECT_EQ(index({path}).fault({0, 2})->code, code_);
@@ -351,12 +351,12 @@ TEST_F(OffsetIndexTest, AFaultOfTheMomentIsNotKept) {
   EXPECT_TRUE(std::filesystem::exists(kept("data")));
 }
 
-TEST_F(OffsetIndexTest, FilesInMemoryLeaveNothingOnTheDisk) {
+TEST_F(OffsetIndexTest, FilesInMemory) {
   const auto memory = make_memory_file_system({{"data", "12345"}});
   EXPECT_EQ(index_path("data", memory->info("data"), {.least_cached_bytes = 0}), "");
 }
 
-TEST_F(OffsetIndexTest, WhatAScanThrowsIsThrown) {
+TEST_F(OffsetIndexTest, ExceptionOfAScan) {
   const Shards shards(nullptr, {shard("a", "1"), shard("b", "2"), shard("c", "3")});
   EXPECT_THROW(OffsetIndex(shards, {.kind = "x", .folder = "-"},
                            [](File& file) -> ShardIndex {

@@ -99,7 +99,7 @@ TEST_F(OtherFormats, AreOneErrorOfShards) {
   expect_one_error(make_tfrecord_source({"x"}, plain), "compressed by gzip");
 }
 
-TEST_F(OtherFormats, GzipIsRefusedWhereItIsNotRead) {
+TEST_F(OtherFormats, GzipWithoutSupport) {
   files_->add("x", test::gzip("a,b\n1,2\n" + noise(9000)));
   const auto expect = [](const auto& make) {
     test::expect_error(ErrorCode::data_loss, "compressed by gzip: decompress it first", make);
@@ -127,7 +127,7 @@ TEST_F(OtherFormats, AreNamedByStreamsOfRecords) {
   }
 }
 
-TEST_F(OtherFormats, AFolderWithoutImagesNamesWhatIsThere) {
+TEST_F(OtherFormats, FolderWithoutImages) {
   for (const Other& other : others()) {
     const test::TempFolder folder;
     folder.write("below/data.bin", other.bytes);
@@ -138,7 +138,7 @@ TEST_F(OtherFormats, AFolderWithoutImagesNamesWhatIsThere) {
 }
 
 // Files that end early, and those that are all damage, are still what they were.
-TEST_F(OtherFormats, DamageIsNoOtherFormat) {
+TEST_F(OtherFormats, DamagedFiles) {
   files_->add("x", "\3" + noise(3000));
   const auto cut = test::read_source(*make_cifar10_source({"x"}, options<FileOptions>()));
   ASSERT_EQ(cut.size(), 1U);

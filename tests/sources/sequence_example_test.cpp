@@ -149,7 +149,7 @@ TEST(SequenceExample, EqualsTensorFlow) {
   EXPECT_EQ(cases, 171);
 }
 
-TEST(SequenceExample, ErrorsNameTheSequenceAndTheStep) {
+TEST(SequenceExample, PlacesOfErrors) {
   const SequenceSpec tokens{.key = "tokens", .dtype = DType::i64, .step = Shape()};
   EXPECT_THAT(cause(parse(kRecord, {}, {tokens})),
               AllOf(HasSubstr("sequence 'tokens': step 0: its 2 values do not make the shape []"),
@@ -166,7 +166,7 @@ TEST(SequenceExample, ErrorsNameTheSequenceAndTheStep) {
               HasSubstr("not a protocol buffer message"));
 }
 
-TEST(SequenceExample, FeaturesInListsAreFoundByExampleParsers) {
+TEST(SequenceExample, FeaturesInLists) {
   for (const char* key : {"tokens", "frames"}) {
     const FeatureSpec wanted{.key = key, .dtype = DType::i64};
     EXPECT_THAT(cause(parse(kRecord, {wanted}, {})),
@@ -181,7 +181,7 @@ TEST(SequenceExample, FeaturesInListsAreFoundByExampleParsers) {
   EXPECT_EQ(cause(parse(kRecord, {{.key = "id", .dtype = DType::i64}}, {})), "no error");
 }
 
-TEST(SequenceExample, OfJoinedMessagesTheLastListWins) {
+TEST(SequenceExample, JoinedMessages) {
   const std::string joined = kRecord +
                              sequence_example("", sequence("tokens", {int_feature({9})})) +
                              field(2, sequence("rgb", {}));
@@ -196,7 +196,7 @@ TEST(SequenceExample, OfJoinedMessagesTheLastListWins) {
   EXPECT_EQ(item.element["rgb"].volume(), 0);
 }
 
-TEST(SequenceExample, EveryCutIsAnAnswer) {
+TEST(SequenceExample, TruncationAtEveryByte) {
   for (std::size_t cut = 0; cut < kRecord.size(); ++cut) {
     const WorkItem item =
         parse(kRecord.substr(0, cut), {}, {{.key = "tokens", .dtype = DType::i64}});

@@ -25,7 +25,7 @@ using ::testing::HasSubstr;
 
 using Kind = Distribution::Kind;
 
-TEST(Synthetic, RecordsAreAFunctionOfOptionsAndIndex) {
+TEST(Synthetic, RecordsByOptionsAndIndex) {
   SyntheticOptions options;
   options.count = 50;
   options.bytes = {Kind::lognormal, 1000, 0.5};
@@ -91,7 +91,7 @@ TEST(Synthetic, Faults) {
             ErrorCode::unavailable);
 }
 
-TEST(Synthetic, ReadingTakesItsTime) {
+TEST(Synthetic, TimeOfReads) {
   SyntheticOptions options;
   EXPECT_FALSE(make_synthetic_source(options)->blocking());
   options.read_us.a = 3000;
@@ -102,7 +102,7 @@ TEST(Synthetic, ReadingTakesItsTime) {
   EXPECT_GE(std::chrono::steady_clock::now() - start, std::chrono::milliseconds(6));
 }
 
-TEST(Synthetic, CostIsBurnedBehindIt) {
+TEST(Synthetic, Cost) {
   SyntheticOptions options;
   EXPECT_EQ(make_synthetic_cost_op(options), nullptr);
   options.cost_us.a = 2000;
@@ -118,7 +118,7 @@ TEST(Synthetic, CostIsBurnedBehindIt) {
   EXPECT_EQ(items[0].element["x"].item<int>(), 1);
 }
 
-TEST(Synthetic, ImagesDecode) {
+TEST(Synthetic, DecodedImages) {
   SyntheticOptions options;
   options.count = 200;
   options.image_height = 48;
@@ -172,7 +172,7 @@ TEST(Synthetic, Parse) {
   EXPECT_EQ(to_text(parse_synthetic("bytes=pareto:5:2").bytes), "pareto:5:2");
 }
 
-TEST(Synthetic, ParseNamesWhatIsWrong) {
+TEST(Synthetic, InvalidOptions) {
   for (const char* text : {"cuont=1",
                            "count=",
                            "count=-1",

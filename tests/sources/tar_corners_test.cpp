@@ -39,7 +39,7 @@ std::string cause_of(const std::string& shard) {
   return got.at(0).at(0);
 }
 
-TEST(TarCorners, NamesAreData) {
+TEST(TarCorners, HostileNames) {
   const SourcePtr source = tar_source(
       {tar_member("../../etc/passwd.jpg", "up") + tar_member("/etc/shadow.jpg", "absolute") +
        tar_member("./a/../b.jpg", "dots") + tar_member("C:\\x.jpg", "windows") +
@@ -50,7 +50,7 @@ TEST(TarCorners, NamesAreData) {
                           Values{"windows", "0", "C:\\x"}, Values{"n", "0", "new\nline"}));
 }
 
-TEST(TarCorners, LinksAndDevicesAreErrorsNotFollowed) {
+TEST(TarCorners, LinksAndDevices) {
   const std::pair<char, const char*> kinds[] = {{'1', "a link"},
                                                 {'2', "a link"},
                                                 {'3', "a special file"},
@@ -69,7 +69,7 @@ TEST(TarCorners, LinksAndDevicesAreErrorsNotFollowed) {
   EXPECT_THAT(texts_of(read_source(*source)), ElementsAre("!data_loss", "2"));
 }
 
-TEST(TarCorners, SparseFilesAreErrorsAndTheNextGoesOn) {
+TEST(TarCorners, SparseFiles) {
   std::string map(512, '\0'), last(512, '\0');
   map[504] = 1;
   std::string old = TarHeader{.name = "1.jpg", .type = 'S', .size = 10}.bytes();
@@ -80,7 +80,7 @@ TEST(TarCorners, SparseFilesAreErrorsAndTheNextGoesOn) {
   EXPECT_THAT(texts_of(read_source(*source)), ElementsAre("!data_loss", "!data_loss", "3"));
 }
 
-TEST(TarCorners, RepeatedAndScatteredMembersAreErrors) {
+TEST(TarCorners, RepeatedAndScatteredMembers) {
   EXPECT_EQ(cause_of(tar_member("a.jpg", "1") + tar_member("a.JPG", "2")),
             "!the sample \"a\" has two members .jpg");
   const auto apart = [](const std::string& key, int byte) {
@@ -101,7 +101,7 @@ TEST(TarCorners, RepeatedAndScatteredMembersAreErrors) {
               ElementsAre(Values{"Z", "0", "z"}, Values{"!the sample \"a\" has two images"}));
 }
 
-TEST(TarCorners, MembersOfASampleAreBounded) {
+TEST(TarCorners, NumberOfMembers) {
   const auto members = [](const std::string& key, int count) {
     std::string bytes;
     for (int i = 0; i < count; ++i) bytes += tar_member(key + "." + std::to_string(i), "");
@@ -118,7 +118,7 @@ TEST(TarCorners, MembersOfASampleAreBounded) {
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(60));
 }
 
-TEST(TarCorners, AFailedSampleIsAnErrorAlsoInFrontOfDamage) {
+TEST(TarCorners, FailedSampleInFrontOfDamage) {
   const SourcePtr source =
       tar_source({tar_member("a.jpg", "1") + tar_member("a.txt", "1") + tar_member("b.jpg", "1") +
                   tar_member("b.jpg", "2") + tar_member("b.txt", "2") + "cut"});
@@ -186,7 +186,7 @@ TEST(TarCorners, HostileSizes) {
       ElementsAre("1", "2", "!out_of_range"));
 }
 
-TEST(TarCorners, OtherFormatsAreNamed) {
+TEST(TarCorners, OtherFormats) {
   EXPECT_THAT(cause_of(std::string("\x1f\x8b\x08", 3) + test::noise(2000)), HasSubstr("gzip"));
   EXPECT_THAT(cause_of(test::noise(2000)), HasSubstr("corrupt header at byte 0"));
 }

@@ -23,7 +23,7 @@ using ::testing::HasSubstr;
 
 const std::string kTwo = tar_member("a/1.jpg", "one") + tar_member("b/2.jpg", "two");
 
-TEST(TarFacts, AReadmeIsNoSampleWhereverItIs) {
+TEST(TarFacts, Readme) {
   const std::string readmes[] = {tar_member("README.md", "# data"),
                                  tar_member("LICENSE.txt", "free"),
                                  tar_member("meta.json", "{}") + tar_member("meta.yaml", "x: 1")};
@@ -40,7 +40,7 @@ TEST(TarFacts, AReadmeIsNoSampleWhereverItIs) {
   }
 }
 
-TEST(TarFacts, AFirstSampleThatLacksAMemberDropsNothing) {
+TEST(TarFacts, IncompleteFirstSample) {
   const std::string labelled = tar_member("2.cls", "2") + tar_member("2.jpg", "two") +
                                tar_member("3.cls", "3") + tar_member("3.jpg", "three");
   struct Case {
@@ -59,7 +59,7 @@ TEST(TarFacts, AFirstSampleThatLacksAMemberDropsNothing) {
   }
 }
 
-TEST(TarFacts, MembersThatFewSamplesHaveAreNamed) {
+TEST(TarFacts, RareMembers) {
   const LogCapture log;
   const SourcePtr source =
       tar_source({kTwo + tar_member("b/3.jpg", "three") + tar_member("b/3.rare", "x") + tar_end()});
@@ -67,7 +67,7 @@ TEST(TarFacts, MembersThatFewSamplesHaveAreNamed) {
   EXPECT_EQ(log.count("1 sample has a member .rare (first \"b/3\"), which is not read"), 1u);
 }
 
-TEST(TarFacts, AShardWithoutSamplesIsAnErrorThatSaysWhy) {
+TEST(TarFacts, ShardWithoutSamples) {
   for (const std::string& bytes :
        {tar_member("cat/0", "x"), tar_member("d/.hidden", "x"),
         tar_member("__a__", "x") + tar_member("b.", "x") + tar_member("c", "x")}) {
@@ -82,7 +82,7 @@ TEST(TarFacts, AShardWithoutSamplesIsAnErrorThatSaysWhy) {
   EXPECT_EQ(folders->size(), 0u);
 }
 
-TEST(TarFacts, HeadersThatAreNoFilesAreSkipped) {
+TEST(TarFacts, HeadersThatAreNoFiles) {
   for (const char type : {'V', 'D', 'M', 'N', 'A', 'Z', '8'}) {
     const std::string data = type == 'V' ? "" : std::string(700, 'd');
     for (const std::string& bytes :
@@ -102,7 +102,7 @@ TEST(TarFacts, HeadersThatAreNoFilesAreSkipped) {
   EXPECT_THAT(read_source(*source)[0].values, ElementsAre("one", "7", "1"));
 }
 
-TEST(TarFacts, AMissingEndMarkerIsOneWarning) {
+TEST(TarFacts, MissingEndMarker) {
   std::vector<std::string> cut = {kTwo, kTwo.substr(0, kTwo.size() - 500)};  // without padding
   const LogCapture log;
   EXPECT_THAT(texts_of(read_source(*tar_source({kTwo + tar_end(), cut[0], cut[1]}))),
@@ -111,7 +111,7 @@ TEST(TarFacts, AMissingEndMarkerIsOneWarning) {
   EXPECT_EQ(log.lines().size(), 1u);
 }
 
-TEST(TarFacts, AnotherArchiveBehindTheEndIsReported) {
+TEST(TarFacts, AnotherArchiveBehindTheEnd) {
   const std::string other = tar_member("c/3.jpg", "three") + tar_end();
   for (const std::string& zeros :
        {std::string(), std::string(512, '\0'), std::string(8192, '\0')}) {

@@ -34,7 +34,7 @@ using test::Values;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-TEST(Tar, ImagesAreLabelledByTheirFolder) {
+TEST(Tar, LabelsByFolder) {
   const SourcePtr source = tar_source(
       {tar_member("train/dog/1.jpg", "dog one") + tar_member("train/cat/2.PNG", "cat") + tar_end(),
        tar_member("train/ant/3.jpeg", "ant") + tar_member("train/dog/4.jpg", "") + tar_end()});
@@ -45,7 +45,7 @@ TEST(Tar, ImagesAreLabelledByTheirFolder) {
                           Values{"ant", "0", "train/ant/3"}, Values{"", "2", "train/dog/4"}));
 }
 
-TEST(Tar, ClsIsTheLabelOfAnImage) {
+TEST(Tar, LabelsByCls) {
   const SourcePtr source = tar_source(
       {tar_member("a.cls", "7") + tar_member("a.jpg", "A") + tar_member("b.jpg", "B") +
        tar_member("b.cls", " -12\n") + tar_member("c.jpg", "C") + tar_member("c.cls", "x") +
@@ -61,7 +61,7 @@ TEST(Tar, ClsIsTheLabelOfAnImage) {
                           Values{"!the member .cls is not an integer"}));
 }
 
-TEST(Tar, OtherSamplesHaveAComponentPerExtension) {
+TEST(Tar, ComponentsByExtension) {
   const SourcePtr source = tar_source(
       {tar_member("x/1.txt", "one") + tar_member("x/1.seg.PNG", "mask") +
        tar_member("x/1.cls", "4") + tar_member("x/2.cls", "5") + tar_member("x/2.seg.png", "m2") +
@@ -74,7 +74,7 @@ TEST(Tar, OtherSamplesHaveAComponentPerExtension) {
                           Values{"!the sample \"x/3\" has no member .seg.png"}));
 }
 
-TEST(Tar, WithoutLabelsThereIsNone) {
+TEST(Tar, WithoutLabels) {
   const SourcePtr source =
       tar_source({tar_member("1.json", "{}") + tar_member("1.npy", "N") + tar_end()});
   EXPECT_EQ(source->spec().to_string(), "{json: bytes [], npy: bytes [], key: bytes []}");
@@ -96,7 +96,7 @@ TEST(Tar, LabelsByExpression) {
                      [&] { tar_source({shard}, options); });
 }
 
-TEST(Tar, OneClassForAllIsSaid) {
+TEST(Tar, OneClassForAll) {
   const test::LogCapture log;
   TarOptions options;
   const auto make = [&](const std::string& name, const std::string& members) {
@@ -118,7 +118,7 @@ TEST(Tar, OneClassForAllIsSaid) {
   EXPECT_EQ(log.count("regex.tar: all 2 samples have one class, \"c\""), 1U);
 }
 
-TEST(Tar, WhatBelongsToNoSampleIsLeftOut) {
+TEST(Tar, MembersOfNoSample) {
   const SourcePtr source = tar_source(
       {tar_member("dir/", "", '5') + tar_member("README", "text") + tar_member("d/.hidden", "h") +
        tar_member("d/._1.jpg", "AppleDouble") + tar_member("__meta.json__", "{}") +
@@ -127,7 +127,7 @@ TEST(Tar, WhatBelongsToNoSampleIsLeftOut) {
   EXPECT_THAT(read(*source), ElementsAre(Values{"one", "0", "d/1"}));
 }
 
-TEST(Tar, AnEmptyArchiveIsAnEmptySource) {
+TEST(Tar, EmptyArchive) {
   const SourcePtr source = tar_source({tar_end()});
   EXPECT_EQ(source->size(), 0u);
   EXPECT_EQ(source->spec().to_string(), "{image: bytes [], label: i64 [], key: bytes []}");
@@ -177,7 +177,7 @@ TEST(Tar, SizesOfEveryDialect) {
   EXPECT_EQ(source->size(), 3u);
 }
 
-TEST(Tar, ALoneZeroBlockEndsNothing) {
+TEST(Tar, LoneZeroBlock) {
   const std::string zero(512, '\0');
   const SourcePtr source =
       tar_source({tar_member("1.jpg", "1") + zero + tar_member("2.jpg", "2") + zero});

@@ -84,7 +84,7 @@ TEST(TextLines, Limits) {
   EXPECT_THAT(outcomes[3].error->cause(), HasSubstr("12 bytes"));
 }
 
-TEST(TextLines, IndexIsKeptBesideLargeFiles) {
+TEST(TextLines, IndexBesideLargeFiles) {
   const test::TempFolder folder;
   std::string text;
   for (int i = 0; i < 500'000; ++i) text += "line " + std::to_string(i) + "\n";

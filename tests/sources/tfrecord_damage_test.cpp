@@ -44,7 +44,7 @@ class Damage : public ::testing::TestWithParam<Wrapper> {
   }
 };
 
-TEST_P(Damage, EveryFlippedBitIsFoundAndOnlyItsRecordIsLost) {
+TEST_P(Damage, FlippedBits) {
   const std::vector<std::string> records = {"first", "", "the third record"};
   const std::string sound = tfrecords_of(records);
   const std::size_t starts[] = {0, 21, 37, sound.size()};
@@ -69,7 +69,7 @@ TEST_P(Damage, EveryFlippedBitIsFoundAndOnlyItsRecordIsLost) {
                name_of(GetParam()).c_str(), sound.size() * 8, sound.size() * 8);
 }
 
-TEST_P(Damage, EveryTruncationKeepsWhatIsWholeAndSaysWhere) {
+TEST_P(Damage, TruncationAtEveryByte) {
   const std::vector<std::string> records = {"first", "", "the third record"};
   const std::string sound = tfrecords_of(records);
   const std::size_t starts[] = {0, 21, 37, sound.size()};
@@ -91,7 +91,7 @@ TEST_P(Damage, EveryTruncationKeepsWhatIsWholeAndSaysWhere) {
                name_of(GetParam()).c_str(), sound.size() + 1);
 }
 
-TEST_P(Damage, HostileLengthsAllocateNothing) {
+TEST_P(Damage, HostileLengths) {
   constexpr std::uint64_t kTop = 1ULL << 63, kMax = UINT64_MAX;
   const std::uint64_t lengths[] = {
       1,         100,       1 << 20,   1U << 31,  1ULL << 32, (1ULL << 32) + 5, 1ULL << 62,
@@ -131,7 +131,7 @@ INSTANTIATE_TEST_SUITE_P(TFRecord, Damage,
                          ::testing::Values(Wrapper::none, Wrapper::gzip, Wrapper::zlib),
                          [](const auto& test) { return name_of(test.param); });
 
-TEST(TFRecord, DamagedCompressionIsOneErrorAndTheNextShardGoesOn) {
+TEST(TFRecord, DamagedCompression) {
   std::vector<std::string> records = some_records();
   records.resize(60);
   for (const Wrapper wrapper : {Wrapper::gzip, Wrapper::zlib}) {
@@ -167,7 +167,7 @@ TEST(TFRecord, DamagedCompressionIsOneErrorAndTheNextShardGoesOn) {
   }
 }
 
-TEST(TFRecord, DamageWithinARecordIsNotTakenForACut) {
+TEST(TFRecord, DamageWithinARecord) {
   const std::string record = tfrecord_of(test::noise(3 << 20));
   const std::string front = deflated(record.substr(0, record.size() / 2), Wrapper::gzip);
   std::string behind = deflated(record.substr(record.size() / 2), Wrapper::gzip);
@@ -180,7 +180,7 @@ TEST(TFRecord, DamageWithinARecordIsNotTakenForACut) {
   EXPECT_THAT(cut[0].error->cause(), HasSubstr("truncated"));
 }
 
-TEST(TFRecord, GarbageBehindTheEndIsReportedAsSuch) {
+TEST(TFRecord, GarbageBehindTheEnd) {
   for (const Wrapper wrapper : {Wrapper::gzip, Wrapper::zlib}) {
     const std::string sound = deflated(tfrecords_of({"a", "b"}), wrapper);
     for (const std::string& garbage :
@@ -196,7 +196,7 @@ TEST(TFRecord, GarbageBehindTheEndIsReportedAsSuch) {
   }
 }
 
-TEST(TFRecord, BombsAreBounded) {
+TEST(TFRecord, CompressionBombs) {
   const std::string bomb = deflated(tfrecord_of(std::string(20 << 20, '\0')), Wrapper::gzip, 9);
   ASSERT_LT(bomb.size(), 50'000u);
   TFRecordOptions options;
@@ -218,7 +218,7 @@ TEST(TFRecord, BombsAreBounded) {
   EXPECT_FALSE(other.status.ok());
 }
 
-TEST(TFRecord, DamageInACacheIsReadAgain) {
+TEST(TFRecord, DamageInACache) {
   test::LogCapture log;
   const auto inner = make_memory_file_system({{"f", tfrecords_of({"aaa", "bbb"})}});
   for (const std::uint64_t bit : {8u * 3, 8u * 13, 8u * 25}) {
@@ -235,7 +235,7 @@ TEST(TFRecord, DamageInACacheIsReadAgain) {
   EXPECT_GE(log.count("from the disk again"), 1u);
 }
 
-TEST(TFRecord, RandomFaultsNeverGiveWrongBytes) {
+TEST(TFRecord, RandomFaults) {
   const std::vector<std::string> records = some_records();
   const auto inner = make_memory_file_system({{"a", tfrecords_of(records)}});
   for (std::uint64_t seed = 0; seed < 100; ++seed) {
@@ -257,7 +257,7 @@ TEST(TFRecord, RandomFaultsNeverGiveWrongBytes) {
   }
 }
 
-TEST(TFRecord, AShardThatChangesIsAnErrorNotAMixture) {
+TEST(TFRecord, ChangedShard) {
   const test::TempFolder folder;
   const std::string path = folder.write("f", tfrecords_of({"old1", "old2"}));
   const auto read_after = [&](const auto& change) {

@@ -90,7 +90,7 @@ INSTANTIATE_TEST_SUITE_P(TFRecord, EveryWay,
                            return std::get<0>(test.param) + '_' + name_of(std::get<1>(test.param));
                          });
 
-TEST(TFRecord, MixedShardsAndMembersAreOneStream) {
+TEST(TFRecord, MixedShardsAndMembers) {
   const std::string a = tfrecord_of("a"), b = tfrecord_of("b"), c = tfrecord_of("c");
   const std::string members = deflated(a, Wrapper::gzip) + deflated(b, Wrapper::gzip);
   const SourcePtr source =
@@ -109,7 +109,7 @@ TEST(TFRecord, LocatesRecords) {
   EXPECT_EQ(source->record_bytes(0), 19u);
 }
 
-TEST(TFRecord, NeighboursShareOneBufferAndNothingIsCopied) {
+TEST(TFRecord, BufferOfNeighbours) {
   std::vector<std::string> records(64, std::string(100, 'x'));
   const test::TempFolder folder;
   const std::string path = folder.write("f", tfrecords_of(records));
@@ -127,7 +127,7 @@ TEST(TFRecord, NeighboursShareOneBufferAndNothingIsCopied) {
   EXPECT_EQ(none.allocations, 0u);
 }
 
-TEST(TFRecord, TensorsOutliveTheSource) {
+TEST(TFRecord, LifetimeOfTensors) {
   for (const char* files : {"pread", "mmap"}) {
     const test::TempFolder folder;
     TFRecordOptions options;
@@ -141,7 +141,7 @@ TEST(TFRecord, TensorsOutliveTheSource) {
   }
 }
 
-TEST(TFRecord, RecordsBeyondTheLimitAreSkippedAndSaid) {
+TEST(TFRecord, RecordsBeyondTheLimit) {
   TFRecordOptions options;
   options.limits.max_record_bytes = 5;
   const auto got = read_source(*tfrecord_source({tfrecords_of({"12345", "123456", "1"})}, options));
@@ -153,7 +153,7 @@ TEST(TFRecord, RecordsBeyondTheLimitAreSkippedAndSaid) {
       ElementsAre("a", "b", "!out_of_range"));
 }
 
-TEST(TFRecord, WithoutVerifyDamagedDataPasses) {
+TEST(TFRecord, DamagedDataWithoutVerify) {
   std::string shard = tfrecords_of({"aaa", "bbb"});
   shard[13] = 'X';
   TFRecordOptions options;
@@ -161,7 +161,7 @@ TEST(TFRecord, WithoutVerifyDamagedDataPasses) {
   EXPECT_THAT(texts_of(read_source(*tfrecord_source({shard}, options))), ElementsAre("aXa", "bbb"));
 }
 
-TEST(TFRecord, MissingShardsAreListedAtOnce) {
+TEST(TFRecord, MissingShards) {
   const test::TempFolder folder;
   folder.write("there", "");
   const auto error = test::thrown_by([&] {
@@ -175,7 +175,7 @@ TEST(TFRecord, MissingShardsAreListedAtOnce) {
   test::expect_error(ErrorCode::invalid_argument, "no file", [] { make_tfrecord_source({}, {}); });
 }
 
-TEST(TFRecord, TheFingerprintFollowsTheContents) {
+TEST(TFRecord, FingerprintOfContents) {
   const auto describe = [](const std::string& shard) {
     Description description;
     tfrecord_source({shard})->describe(description);

@@ -17,7 +17,7 @@ using test::numbers;
 using test::numbers_spec;
 using test::StagingAreaOn;
 
-TEST_P(StagingAreaOn, RowsOfSeveralBatchesMakeOne) {
+TEST_P(StagingAreaOn, RowsOfSeveralBatches) {
   const Stream compute(shared(), "compute");
   StagingArea area(shared(), numbers_spec(), 8);
   std::vector<Piece> pieces;
@@ -29,7 +29,7 @@ TEST_P(StagingAreaOn, RowsOfSeveralBatchesMakeOne) {
   expect_numbers(*batch, compute, 5, 5);
 }
 
-TEST_P(StagingAreaOn, PaddingIsZeros) {
+TEST_P(StagingAreaOn, Padding) {
   const Stream compute(shared(), "compute");
   StagingArea area(shared(), numbers_spec(), 4, {.slots = 1});
   for (const std::int64_t valid : {0, 1, 3, 4}) {
@@ -52,7 +52,7 @@ TEST_P(StagingAreaOn, PaddingIsZeros) {
   }
 }
 
-TEST_P(StagingAreaOn, TextIsOffsetsAndBytes) {
+TEST_P(StagingAreaOn, Text) {
   const Stream compute(shared(), "compute");
   const Spec spec({{"key", DType::bytes, Shape({-1})}, {"x", DType::i64, Shape({-1})}});
   StagingArea area(shared(), spec, 3, {.slots = 2, .max_bytes = 20});
@@ -81,7 +81,7 @@ TEST_P(StagingAreaOn, TextIsOffsetsAndBytes) {
   EXPECT_EQ(area.get()->valid_rows(), 2);
 }
 
-TEST_P(StagingAreaOn, ValuesOfUnknownSizeNeedADeclaredRoom) {
+TEST_P(StagingAreaOn, ValuesOfUnknownSize) {
   const Stream compute(shared(), "compute");
   const Spec spec({{"v", DType::i64, Shape({-1, -1})}});
   EXPECT_EQ(test::code_of([&] { StagingArea(shared(), spec, 4, {.max_bytes = 0}); }),
@@ -104,7 +104,7 @@ TEST_P(StagingAreaOn, ValuesOfUnknownSizeNeedADeclaredRoom) {
   EXPECT_THAT(text, testing::HasSubstr("64"));
 }
 
-TEST_P(StagingAreaOn, WhatDoesNotFitIsRefused) {
+TEST_P(StagingAreaOn, MismatchedBatches) {
   EXPECT_EQ(test::code_of([&] { StagingArea(shared(), numbers_spec(), 0); }),
             ErrorCode::invalid_argument);
   EXPECT_EQ(test::code_of([&] { StagingArea(shared(), numbers_spec(), 4, {.slots = 0}); }),
@@ -128,7 +128,7 @@ TEST_P(StagingAreaOn, WhatDoesNotFitIsRefused) {
   EXPECT_EQ(test::code_of([&] { static_cast<void>(batch["z"]); }), ErrorCode::not_found);
 }
 
-TEST_P(StagingAreaOn, MemoryBoundsTheSlots) {
+TEST_P(StagingAreaOn, SlotsInLittleMemory) {
   const std::uint64_t bytes = StagingArea(shared(), numbers_spec(), 100).slot_bytes();
   EXPECT_GE(bytes, 100U * (8 + 12));
   const auto slots = [&](std::uint64_t limit) {
@@ -142,7 +142,7 @@ TEST_P(StagingAreaOn, MemoryBoundsTheSlots) {
             ErrorCode::resource_exhausted);
 }
 
-TEST_P(StagingAreaOn, ABatchOfTheEngineIsOneCopy) {
+TEST_P(StagingAreaOn, CopiesOfABatch) {
   if (device().unified()) GTEST_SKIP() << "batches are not copied";
   const Stream compute(shared(), "compute");
   if (device().id().kind == DeviceKind::host && bed_.clock) GTEST_SKIP() << "real threads";

@@ -17,7 +17,7 @@ using test::numbers_spec;
 constexpr std::int64_t kUs = 1'000;
 constexpr std::int64_t kMs = 1'000'000;
 
-TEST(AreaFaults, AnAllocationThatFailsMakesFewerSlots) {
+TEST(AreaFaults, FailedAllocation) {
   for (std::uint64_t fails = 1; fails <= 4; ++fails) {
     test::LogCapture log;
     const auto device = HostDevice::make({.unified = false, .faults = {.fail_allocation = fails}});
@@ -40,7 +40,7 @@ TEST(AreaFaults, AnAllocationThatFailsMakesFewerSlots) {
   }
 }
 
-TEST(AreaFaults, ALostDeviceIsToldToEverybody) {
+TEST(AreaFaults, LostDevice) {
   for (std::uint64_t event = 1; event < 30; event += 4) {
     SCOPED_TRACE(event);
     const auto device =
@@ -64,7 +64,7 @@ TEST(AreaFaults, ALostDeviceIsToldToEverybody) {
   }
 }
 
-TEST(AreaFaults, AnErrorThatPassesIsThrownOnce) {
+TEST(AreaFaults, TransientError) {
   VirtualClock clock;
   const auto device =
       HostDevice::make({.clock = &clock, .unified = false, .faults = {.fail_record = 2}});
@@ -77,7 +77,7 @@ TEST(AreaFaults, AnErrorThatPassesIsThrownOnce) {
   EXPECT_EQ(area.get()->sequence(), 1U);
 }
 
-TEST(AreaFaults, ACopyThatNeverEndsIsNamed) {
+TEST(AreaFaults, HangingCopy) {
   for (const int slots : {1, 2}) {
     VirtualClock clock;
     const auto device =
@@ -103,7 +103,7 @@ TEST(AreaFaults, ACopyThatNeverEndsIsNamed) {
   }
 }
 
-TEST(AreaFaults, AStepThatNeverEndsIsNamed) {
+TEST(AreaFaults, HangingStep) {
   VirtualClock clock;
   const auto device = HostDevice::make({.clock = &clock, .unified = false});
   const Stream compute(device, "tower 3");
@@ -122,7 +122,7 @@ TEST(AreaFaults, AStepThatNeverEndsIsNamed) {
               testing::HasSubstr("work on slot 0 of host:0 on stream tower 3 has not ended"));
 }
 
-TEST(AreaFaults, ASlowProducerDoesNotHang) {
+TEST(AreaFaults, SlowProducer) {
   VirtualClock clock;
   const auto device = HostDevice::make({.clock = &clock, .unified = false});
   StagingArea area(device, numbers_spec(), 4, {.watchdog_s = 1});
@@ -134,7 +134,7 @@ TEST(AreaFaults, ASlowProducerDoesNotHang) {
   EXPECT_EQ(clock.now(), 10'000 * kMs);
 }
 
-TEST(AreaFaults, HeldSlotsAreRefusedOnceNothingCameOrWentForTheWatchdogsTime) {
+TEST(AreaFaults, HeldSlots) {
   VirtualClock clock;
   const auto device = HostDevice::make({.clock = &clock, .unified = false});
   StagingArea area(device, numbers_spec(), 4, {.slots = 1, .watchdog_s = 5});
@@ -162,7 +162,7 @@ TEST(AreaFaults, HeldSlotsAreRefusedOnceNothingCameOrWentForTheWatchdogsTime) {
 }
 
 /// Areas are destroyed with copies in flight, permits reserved and batches leased.
-TEST(AreaFaults, DestroyedAtRandomNothingHangsOrLeaks) {
+TEST(AreaFaults, RandomDestruction) {
   const char* asked = std::getenv("PENSTOCK_DESTROYS");
   const int rounds = asked != nullptr ? std::atoi(asked) : 2'000;
   const auto device =

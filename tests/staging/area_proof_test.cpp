@@ -132,7 +132,7 @@ INSTANTIATE_TEST_SUITE_P(Each, Mistakes,
                                          Mistake::early_release, Mistake::no_release_event,
                                          Mistake::mixed_slots));
 
-TEST(SlotGuardDeathTest, ASlotOutsideALeaseCantBeTouched) {
+TEST(SlotGuardDeathTest, SlotOutsideALease) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   EXPECT_DEATH(
       {
@@ -201,7 +201,7 @@ TEST(SteadyState, AllocatesNothingAndNobodyButTheReaperWaitsForTheDevice) {
   }
 }
 
-TEST(SteadyState, WakeUpsAreOfBatchesNotOfElements) {
+TEST(SteadyState, WakeUpsForBatches) {
   const auto switches = [](std::int64_t rows) {
     VirtualClock clock;
     static_cast<void>(costs_of({.clock = &clock, .unified = false}, 10'000, rows));

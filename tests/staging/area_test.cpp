@@ -46,7 +46,7 @@ TEST_P(StagingAreaOn, DeliversEveryBatchOnceAndInOrder) {
   }
 }
 
-TEST_P(StagingAreaOn, EachBatchGoesToOneOfManyConsumers) {
+TEST_P(StagingAreaOn, ManyConsumers) {
   StagingArea area(shared(), numbers_spec(), 1, {.slots = 2, .ahead = 3});
   Mutex mutex;
   std::multiset<std::int64_t> seen;
@@ -76,7 +76,7 @@ TEST_P(StagingAreaOn, EachBatchGoesToOneOfManyConsumers) {
   }
 }
 
-TEST_P(StagingAreaOn, SlotsKeepTheirAddresses) {
+TEST_P(StagingAreaOn, AddressesOfSlots) {
   if (device().unified()) GTEST_SKIP() << "batches are not copied";
   const Stream compute(shared(), "compute");
   StagingArea area(shared(), numbers_spec(), 4, {.slots = 3});
@@ -93,7 +93,7 @@ TEST_P(StagingAreaOn, SlotsKeepTheirAddresses) {
   EXPECT_EQ(device().counters().allocations, allocations);
 }
 
-TEST_P(StagingAreaOn, NoMoreIsUnderWayThanSlotsAndAhead) {
+TEST_P(StagingAreaOn, BatchesUnderWay) {
   for (const int ahead : {0, 1, 4}) {
     StagingArea area(shared(), numbers_spec(), 1, {.slots = 2, .ahead = ahead});
     std::atomic<int> reserved{0};
@@ -116,7 +116,7 @@ TEST_P(StagingAreaOn, NoMoreIsUnderWayThanSlotsAndAhead) {
   }
 }
 
-TEST_P(StagingAreaOn, AProducerWaitsForASlot) {
+TEST_P(StagingAreaOn, ProducerWithoutASlot) {
   const Stream compute(shared(), "compute");
   StagingArea area(shared(), numbers_spec(), 1, {.slots = 1, .ahead = 2});
   std::atomic<int> put{0};
@@ -138,7 +138,7 @@ TEST_P(StagingAreaOn, AProducerWaitsForASlot) {
   }
 }
 
-TEST_P(StagingAreaOn, HoldingEverySlotAndAskingForMoreIsAnError) {
+TEST_P(StagingAreaOn, AllSlotsHeld) {
   const Stream compute(shared(), "compute");
   StagingArea area(shared(), numbers_spec(), 1, {.slots = 2, .watchdog_s = 0.5});
   area.put(numbers(0, 1));
@@ -157,7 +157,7 @@ TEST_P(StagingAreaOn, HoldingEverySlotAndAskingForMoreIsAnError) {
   EXPECT_EQ(area.get()->sequence(), 2U);
 }
 
-TEST_P(StagingAreaOn, LeasesMayBeReleasedByOthersThanWhoTookThem) {
+TEST_P(StagingAreaOn, ReleaseByAnotherThread) {
   StagingArea area(shared(), numbers_spec(), 1, {.slots = 2});
   std::vector<Actor> actors;
   actors.push_back(start([&] {
@@ -173,7 +173,7 @@ TEST_P(StagingAreaOn, LeasesMayBeReleasedByOthersThanWhoTookThem) {
   }
 }
 
-TEST_P(StagingAreaOn, EndsAndErrorsStandInTheirPlace) {
+TEST_P(StagingAreaOn, PlacesOfEndsAndErrors) {
   StagingArea area(shared(), numbers_spec(), 1, {.slots = 3});
   area.put(numbers(0, 1));
   area.put_error(Error(ErrorCode::data_loss, "damaged"));
@@ -188,7 +188,7 @@ TEST_P(StagingAreaOn, EndsAndErrorsStandInTheirPlace) {
   EXPECT_EQ(area.get()->sequence(), 2U);
 }
 
-TEST_P(StagingAreaOn, PeekLeavesTheBatchAndClearDropsIt) {
+TEST_P(StagingAreaOn, PeekAndClear) {
   const Stream compute(shared(), "compute");
   StagingArea area(shared(), numbers_spec(), 1, {.slots = 3});
   for (int k = 0; k < 3; ++k) area.put(numbers(10 * k, 1));
@@ -210,7 +210,7 @@ TEST_P(StagingAreaOn, PeekLeavesTheBatchAndClearDropsIt) {
   EXPECT_EQ(area.get()->sequence(), 3U);
 }
 
-TEST_P(StagingAreaOn, ALeaseMayOutliveItsArea) {
+TEST_P(StagingAreaOn, LifetimeOfALease) {
   const Stream compute(shared(), "compute");
   std::optional<StagedBatch> kept;
   {
@@ -223,7 +223,7 @@ TEST_P(StagingAreaOn, ALeaseMayOutliveItsArea) {
   expect_numbers(*kept, compute, 5, 2);
 }
 
-TEST_P(StagingAreaOn, EveryStreamThatWaitedHoldsTheSlot) {
+TEST_P(StagingAreaOn, SlotOfSeveralStreams) {
   const Stream first(shared(), "first");
   const Stream second(shared(), "second");
   StagingArea area(shared(), numbers_spec(), 1, {.slots = 1});
@@ -250,7 +250,7 @@ TEST_P(StagingAreaOn, EveryStreamThatWaitedHoldsTheSlot) {
   batch.release();
 }
 
-TEST_P(StagingAreaOn, ClosingWakesWhoeverWaits) {
+TEST_P(StagingAreaOn, CloseWhileWaiting) {
   auto area = std::make_unique<StagingArea>(shared(), numbers_spec(), 1);
   std::atomic<int> woken{0};
   StagingArea& waited = *area;

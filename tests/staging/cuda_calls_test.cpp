@@ -69,12 +69,12 @@ class CudaCalls : public testing::Test {
   }
 };
 
-TEST_F(CudaCalls, NoneFailsAndAllBatchesCome) {
+TEST_F(CudaCalls, NoFailure) {
   EXPECT_EQ(feed(), std::nullopt);
   EXPECT_GT(test::calls()["cudaMemcpyAsync"], kBatches - 1);
 }
 
-TEST_F(CudaCalls, EachFailsOnce) {
+TEST_F(CudaCalls, FailureOfEachCall) {
   ASSERT_EQ(feed(), std::nullopt);
   int failed = 0;
   for (const auto& [function, count] : test::calls()) {
@@ -91,7 +91,7 @@ TEST_F(CudaCalls, EachFailsOnce) {
   EXPECT_GT(failed, 20);
 }
 
-TEST_F(CudaCalls, EachLosesTheDevice) {
+TEST_F(CudaCalls, LossInEachCall) {
   ASSERT_EQ(feed(), std::nullopt);
   for (const auto& [function, count] : test::calls()) {
     for (int k = 1; k <= std::min(count, kCalls); ++k) {
@@ -104,7 +104,7 @@ TEST_F(CudaCalls, EachLosesTheDevice) {
   }
 }
 
-TEST_F(CudaCalls, NoMemoryIsToldAsThat) {
+TEST_F(CudaCalls, OutOfMemory) {
   EXPECT_EQ(feed_with("cudaMalloc", 1, cudaErrorMemoryAllocation), ErrorCode::resource_exhausted);
 }
 

@@ -55,7 +55,7 @@ TEST_F(CudaDeviceOverFakes, IsLostWhateverRuntimeSawItFirst) {
   runtime.broken = cudaSuccess;
 }
 
-TEST_F(CudaDeviceOverFakes, PinnedMemoryGoesBackWhereItCameFrom) {
+TEST_F(CudaDeviceOverFakes, PinnedMemory) {
   const std::shared_ptr<Allocator> pinned = make()->pinned();
   std::byte* const before = pinned->allocate(100);
   runtime.pins = false;
@@ -74,7 +74,7 @@ TEST_F(CudaDeviceOverFakes, PinnedMemoryGoesBackWhereItCameFrom) {
   runtime.broken = cudaSuccess;
 }
 
-TEST_F(CudaDeviceOverFakes, EventsStayOnTheHostsClock) {
+TEST_F(CudaDeviceOverFakes, ClockOfEvents) {
   constexpr double kDrift = 1e-3;
   constexpr std::int64_t kSecond = 1'000'000'000;
   runtime.rate = 1 + kDrift;
@@ -90,7 +90,7 @@ TEST_F(CudaDeviceOverFakes, EventsStayOnTheHostsClock) {
   }
 }
 
-TEST_F(CudaDeviceOverFakes, PeersAreEnabledOnceAndAgain) {
+TEST_F(CudaDeviceOverFakes, RepeatedPeerAccess) {
   const DevicePtr device = make(0);
   const DevicePtr peer = make(1);
   device->enable_peer(*device);
@@ -102,7 +102,7 @@ TEST_F(CudaDeviceOverFakes, PeersAreEnabledOnceAndAgain) {
 }
 
 /// What is thrown is not told again by status(), unless the device is lost.
-TEST_F(CudaDeviceOverFakes, AnErrorThatIsThrownIsToldOnce) {
+TEST_F(CudaDeviceOverFakes, ThrownError) {
   const DevicePtr device = make();
   const Stream stream(device, "stream");
   const Event event(device);
@@ -125,7 +125,7 @@ TEST_F(CudaDeviceOverFakes, AnErrorThatIsThrownIsToldOnce) {
 }
 
 /// One that hangs keeps neither another one, nor a kick, nor a loss from ending the wait.
-TEST_F(CudaDeviceOverFakes, AHangingEventHoldsUpNoWait) {
+TEST_F(CudaDeviceOverFakes, HangingEvent) {
   const CudaServices services{&TimeSource::real(),
                               [](LogLevel, std::string_view, std::string_view) { return true; }};
   runtime.clock = &TimeSource::real();

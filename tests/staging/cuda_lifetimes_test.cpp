@@ -22,7 +22,7 @@ Bed emulated() {
   return {nullptr, cuda::make_device(0, services)};
 }
 
-TEST(CudaLifetimes, StreamsThatComeAndGoLeaveNothing) {
+TEST(CudaLifetimes, ShortLivedStreams) {
   const Bed bed = emulated();
   StagingArea area(bed.device, numbers_spec(), 4, {.slots = 2});
   int events = 0;
@@ -44,7 +44,7 @@ TEST(CudaLifetimes, StreamsThatComeAndGoLeaveNothing) {
   EXPECT_EQ(live_streams(), streams);
 }
 
-TEST(CudaLifetimes, AnEndThatIsNotRecordedIsAnErrorOfTheArea) {
+TEST(CudaLifetimes, UnrecordedEnd) {
   for (const std::string function : {"cudaEventCreateWithFlags", "cudaEventRecord"}) {
     SCOPED_TRACE(function);
     const Bed bed = emulated();
@@ -65,7 +65,7 @@ TEST(CudaLifetimes, AnEndThatIsNotRecordedIsAnErrorOfTheArea) {
   }
 }
 
-TEST(CudaLifetimes, AWrappedStreamThatHasEndedIsNamed) {
+TEST(CudaLifetimes, EndedWrappedStream) {
   const Bed bed = emulated();
   StagingArea area(bed.device, numbers_spec(), 4, {.slots = 1, .ahead = 1});
   area.put(numbers(0, 4));

@@ -34,7 +34,7 @@ cudaStream_t native(StreamView stream) {
 }
 
 /// A graph for each slot, captured in the strictest mode while the feeder and the reaper go on.
-TEST_F(OnGpu, GraphsAreCapturedForEachSlotWhileBatchesFlow) {
+TEST_F(OnGpu, CapturedGraphs) {
   constexpr std::int64_t kRows = 1 << 14;
   const Stream compute(gpu_, "compute");
   const cudaStream_t stream = native(compute);
@@ -70,7 +70,7 @@ TEST_F(OnGpu, GraphsAreCapturedForEachSlotWhileBatchesFlow) {
   gpu_->deallocate(out, kRows * 8);
 }
 
-TEST_F(OnGpu, NoContextIsMadeOnOtherDevices) {
+TEST_F(OnGpu, ContextsOfOtherDevices) {
   int count = 0;
   ASSERT_EQ(cudaGetDeviceCount(&count), cudaSuccess);
   if (count < 2) GTEST_SKIP() << "one GPU only";
@@ -90,7 +90,7 @@ TEST_F(OnGpu, NoContextIsMadeOnOtherDevices) {
   }
 }
 
-TEST_F(OnGpu, DeviceMemoryThatIsFullMakesFewerSlotsOrAnError) {
+TEST_F(OnGpu, FullDeviceMemory) {
   const DeviceMemory memory = gpu_->memory();
   const std::uint64_t row = memory.free_bytes / 5;
   const Spec spec({{"x", DType::u8, Shape({-1, static_cast<std::int64_t>(row)})}});
@@ -102,7 +102,7 @@ TEST_F(OnGpu, DeviceMemoryThatIsFullMakesFewerSlotsOrAnError) {
   EXPECT_TRUE(gpu_->status().ok());
 }
 
-TEST(CudaDeathTest, ABrokenContextIsADeviceThatIsLost) {
+TEST(CudaDeathTest, BrokenContext) {
   try {
     static_cast<void>(device({DeviceKind::cuda, 0}));
   } catch (const Error& error) {

@@ -51,7 +51,7 @@ TEST_P(DeviceConformance, CopiesThereAndBack) {
   }
 }
 
-TEST_P(DeviceConformance, AStreamKeepsItsOrder) {
+TEST_P(DeviceConformance, OrderOfAStream) {
   const Stream stream(shared(), "copy");
   Region region(device(), 64);
   const std::vector<std::byte> in = pattern(64);
@@ -65,7 +65,7 @@ TEST_P(DeviceConformance, AStreamKeepsItsOrder) {
   EXPECT_EQ(out, expected);
 }
 
-TEST_P(DeviceConformance, AnEventThatWasNeverRecordedIsDone) {
+TEST_P(DeviceConformance, UnrecordedEvent) {
   const Stream stream(shared(), "compute");
   const Event event(shared());
   EXPECT_TRUE(event.view().done());
@@ -74,7 +74,7 @@ TEST_P(DeviceConformance, AnEventThatWasNeverRecordedIsDone) {
   stream.view().synchronize();
 }
 
-TEST_P(DeviceConformance, AnEventIsDoneWhenTheWorkInFrontOfItIs) {
+TEST_P(DeviceConformance, EventBehindWork) {
   const Stream stream(shared(), "compute");
   const Event first(shared());
   const Event second(shared());
@@ -91,7 +91,7 @@ TEST_P(DeviceConformance, AnEventIsDoneWhenTheWorkInFrontOfItIs) {
   EXPECT_GE(second.view().completed_ns() - first.view().completed_ns(), 29 * kMs);
 }
 
-TEST_P(DeviceConformance, CallsReturnAtOnce) {
+TEST_P(DeviceConformance, AsynchronousCalls) {
   const Stream stream(shared(), "compute");
   const Event event(shared());
   Gate gate;
@@ -105,7 +105,7 @@ TEST_P(DeviceConformance, CallsReturnAtOnce) {
   EXPECT_GE(device().now() - begin, 29 * kMs);
 }
 
-TEST_P(DeviceConformance, AStreamWaitsForAnothersEvent) {
+TEST_P(DeviceConformance, EventOfAnotherStream) {
   const Stream copy(shared(), "copy");
   const Stream compute(shared(), "compute");
   const Event ready(shared());
@@ -124,7 +124,7 @@ TEST_P(DeviceConformance, AStreamWaitsForAnothersEvent) {
   EXPECT_GE(passed.view().completed_ns(), ready.view().completed_ns());
 }
 
-TEST_P(DeviceConformance, AWaitIsForTheLastRecordSoFar) {
+TEST_P(DeviceConformance, WaitForTheLastRecord) {
   const Stream copy(shared(), "copy");
   const Stream compute(shared(), "compute");
   const Event event(shared());
@@ -145,7 +145,7 @@ TEST_P(DeviceConformance, AWaitIsForTheLastRecordSoFar) {
   EXPECT_TRUE(event.view().done());
 }
 
-TEST_P(DeviceConformance, ADestroyedStreamEndsItsWork) {
+TEST_P(DeviceConformance, DestroyedStream) {
   Region region(device(), 256);
   const std::vector<std::byte> in = pattern(256);
   std::vector<std::byte> out(256);
@@ -163,7 +163,7 @@ TEST_P(DeviceConformance, ADestroyedStreamEndsItsWork) {
   EXPECT_EQ(in, out);
 }
 
-TEST_P(DeviceConformance, AReaperWaitsForAnyEventOrAKick) {
+TEST_P(DeviceConformance, WaitForAnyEventOrAKick) {
   const Stream fast(shared(), "fast");
   const Stream slow(shared(), "slow");
   const Event first(shared());
@@ -187,7 +187,7 @@ TEST_P(DeviceConformance, AReaperWaitsForAnyEventOrAKick) {
   EXPECT_TRUE(second.view().done());
 }
 
-TEST_P(DeviceConformance, OutOfMemoryIsAnErrorThatLeavesTheDeviceUsable) {
+TEST_P(DeviceConformance, OutOfMemory) {
   const std::size_t far_too_much = 1UL << 60;
   try {
     static_cast<void>(device().allocate(far_too_much));
@@ -205,7 +205,7 @@ TEST_P(DeviceConformance, OutOfMemoryIsAnErrorThatLeavesTheDeviceUsable) {
   stream.view().synchronize();
 }
 
-TEST_P(DeviceConformance, MemoryIsCountedAndAligned) {
+TEST_P(DeviceConformance, CountAndAlignmentOfMemory) {
   const DeviceMemory before = device().memory();
   EXPECT_GT(before.total_bytes, 0U);
   EXPECT_LE(before.free_bytes, before.total_bytes);
@@ -215,7 +215,7 @@ TEST_P(DeviceConformance, MemoryIsCountedAndAligned) {
   EXPECT_EQ(device().counters().allocations, allocations + 1);
 }
 
-TEST_P(DeviceConformance, PinnedMemoryOutlivesTheDevice) {
+TEST_P(DeviceConformance, LifetimeOfPinnedMemory) {
   const std::shared_ptr<Allocator> pinned = device().pinned();
   std::byte* data = pinned->allocate(4096);
   std::memset(data, 1, 4096);
@@ -224,7 +224,7 @@ TEST_P(DeviceConformance, PinnedMemoryOutlivesTheDevice) {
   pinned->deallocate(data, 4096);
 }
 
-TEST_P(DeviceConformance, HostWaitsAreCounted) {
+TEST_P(DeviceConformance, NumberOfHostWaits) {
   const Stream stream(shared(), "copy");
   const Event event(shared());
   Kick kick;
@@ -238,7 +238,7 @@ TEST_P(DeviceConformance, HostWaitsAreCounted) {
   EXPECT_EQ(device().counters().host_waits, before + 2);
 }
 
-TEST_P(DeviceConformance, AStreamOfSomebodyElseIsKnownByItsHandle) {
+TEST_P(DeviceConformance, WrappedStream) {
   EXPECT_THROW(static_cast<void>(Stream::wrap(shared(), nullptr)), Error);
   const Stream own(shared(), "own");
   if (own.view().native() == nullptr) return;
@@ -252,7 +252,7 @@ TEST_P(DeviceConformance, AStreamOfSomebodyElseIsKnownByItsHandle) {
   EXPECT_GE(second.view().completed_ns() - first.view().completed_ns(), 19 * kMs);
 }
 
-TEST_P(DeviceConformance, StatesGoBeforeTheirDevice) {
+TEST_P(DeviceConformance, LifetimeOfStates) {
   Event event(shared());
   Event other_event(shared());
   static_cast<void>(Event(std::move(other_event)));
@@ -281,7 +281,7 @@ TEST(DeviceId, IsReadAndWritten) {
   }
 }
 
-TEST(Devices, CudaIsThereOrSaysWhatIsMissing) {
+TEST(Devices, CudaOrTheMissingPart) {
   try {
     const DevicePtr cuda = device({DeviceKind::cuda, 0});
     EXPECT_EQ(cuda->id().to_string(), "cuda:0");

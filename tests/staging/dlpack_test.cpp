@@ -22,7 +22,7 @@ static_assert(offsetof(dlpack::DLTensor, shape) == 24);
 static_assert(offsetof(DLManagedTensor, manager_ctx) == 48);
 static_assert(offsetof(DLManagedTensorVersioned, dl_tensor) == 32);
 
-TEST(Dlpack, EveryTypeComesBackAsItWas) {
+TEST(Dlpack, EveryType) {
   for (int i = 0; i < kDTypeCount; ++i) {
     const auto dtype = static_cast<DType>(i);
     SCOPED_TRACE(name_of(dtype));
@@ -58,7 +58,7 @@ TEST(Dlpack, StridedAndEmptyTensors) {
   EXPECT_EQ(from_dlpack(to_dlpack(Tensor::scalar(4.5))).item<double>(), 4.5);
 }
 
-TEST(Dlpack, MemoryLivesAsLongAsTheLastHolder) {
+TEST(Dlpack, LifetimeOfMemory) {
   std::optional<Tensor> tensor = Tensor::allocate(DType::f32, Shape({100}));
   const BufferPtr buffer = tensor->owner();
   DLManagedTensorVersioned* out = to_dlpack_versioned(*tensor);
@@ -73,7 +73,7 @@ TEST(Dlpack, MemoryLivesAsLongAsTheLastHolder) {
   EXPECT_TRUE(buffer->unique());
 }
 
-TEST(Dlpack, WhatIsWrongIsRefusedAndDeleted) {
+TEST(Dlpack, InvalidTensors) {
   static int deleted = 0;
   std::int64_t dims[] = {2, 3};
   const auto code = [&](const std::function<void(DLManagedTensorVersioned&)>& spoil) {
@@ -114,7 +114,7 @@ TEST(Dlpack, WhatIsWrongIsRefusedAndDeleted) {
   EXPECT_EQ(deleted, 12);
 }
 
-TEST(Dlpack, ComponentsOfABatchShareOneLease) {
+TEST(Dlpack, LeaseOfAllComponents) {
   const auto device = HostDevice::make({.unified = false, .check = true});
   const Stream compute(device, "compute");
   StagingArea area(device, test::numbers_spec(), 4, {.slots = 1});

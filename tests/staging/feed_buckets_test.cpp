@@ -100,7 +100,7 @@ double excess(const std::vector<Step>& steps) {
   return longest / mean;
 }
 
-TEST(FeedBuckets, NoTowerWaitsForAnothersLongestText) {
+TEST(FeedBuckets, WaitsForLongTexts) {
   const test::TimeLimit limit(60);
   Feed together(texts(8000, kTowers), some_devices(kTowers, true), options_of());
   Feed apart(texts(8000, 1), some_devices(kTowers, true), options_of());
@@ -112,7 +112,7 @@ TEST(FeedBuckets, NoTowerWaitsForAnothersLongestText) {
   EXPECT_GE(without, 1.5);
 }
 
-TEST(FeedBuckets, EachTextComesOnceButForTooFewAtTheEnd) {
+TEST(FeedBuckets, TextsOfAnEpoch) {
   const test::TimeLimit limit(60);
   for (const EpochEnd end : {EpochEnd::drop, EpochEnd::stop}) {
     Feed feed(texts(2000, kTowers), some_devices(kTowers, true), options_of(end));
@@ -145,7 +145,7 @@ TEST(FeedBuckets, ContinuesWithinARound) {
   }
 }
 
-TEST(FeedBuckets, RoundsThatDontFitTheTowersAreRefused) {
+TEST(FeedBuckets, MismatchedRounds) {
   const auto why = [](int round, FeedOptions options) {
     return test::text_of(
         [&] { (void)Feed(texts(10, round), some_devices(kTowers, true), options); });

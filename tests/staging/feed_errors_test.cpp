@@ -173,7 +173,7 @@ TEST(FeedErrors, OfAnImageAboveTheMostPixelsCostsItAlone) {
   }
 }
 
-TEST(FeedErrors, ThatAreSkippedAreCounted) {
+TEST(FeedErrors, SkippedElements) {
   const test::TimeLimit limit(kSeconds);
   for (const Way& way : kWays) {
     FeedOptions options = options_of(way);
@@ -207,7 +207,7 @@ TEST(FeedErrors, OfOneShardCostTheOthersNothing) {
   }
 }
 
-TEST(FeedErrors, ThatAreAllThereIsHoldNobodyUp) {
+TEST(FeedErrors, AllElements) {
   const test::TimeLimit limit(kSeconds);
   for (const ErrorCode code : test::kAllCodes) {
     const std::int64_t count = code == ErrorCode::data_loss ? 500 : 30;
@@ -244,7 +244,7 @@ TEST(FeedErrors, AtTheStartOfTheNextEpochDoNotStopItFromBeingWrappedTo) {
   }
 }
 
-TEST(FeedErrors, ThatEndTheRunAreThrownOnceAndThenTheEnd) {
+TEST(FeedErrors, ErrorBudget) {
   const test::TimeLimit limit(kSeconds);
   for (const Way& way : kWays) {
     FeedOptions options = options_of(way);
@@ -327,7 +327,7 @@ TEST(FeedErrors, AreNotMetAgainByWhoGoesOn) {
 }
 
 // A read that failed may succeed when the run goes on: what towers were told stays as it was.
-TEST(FeedErrors, ThatDoNotComeAgainAreLeftOutAllTheSame) {
+TEST(FeedErrors, ElementThatRecovers) {
   const test::TimeLimit limit(kSeconds);
   const auto bad = std::make_shared<std::atomic<bool>>(true);
   const Dataset graph = range(24)

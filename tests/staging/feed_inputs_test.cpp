@@ -26,7 +26,7 @@ using test::some_devices;
 using test::take_all;
 using test::Taken;
 
-TEST(FeedInputs, WhatCantBeFedIsRefused) {
+TEST(FeedInputs, InvalidInputs) {
   const auto code = [](const Dataset& dataset, const FeedOptions& options, int towers) {
     return test::code_of([&] { Feed(dataset, some_devices(towers, true), options); });
   };
@@ -148,7 +148,7 @@ TEST(FeedInputs, SaysWhyAModeOrAnEndHasNoMeaning) {
 }
 
 // One shard has all that is left, for more towers than it would have slots for.
-TEST(FeedInputs, OneShardMayFeedAllTowersInTheEnd) {
+TEST(FeedInputs, LastShardForAllTowers) {
   std::vector<Dataset> shards;
   for (std::int64_t t = 0; t < 8; ++t) {
     const auto kept = [t](const Element& in) {

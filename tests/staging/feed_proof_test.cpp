@@ -102,7 +102,7 @@ class EachFeed : public testing::TestWithParam<std::tuple<int, FeedMode>> {
   }
 };
 
-TEST_P(EachFeed, TwoSlotsNeverStallOnceTheyArePrimed) {
+TEST_P(EachFeed, StallsOfTwoSlots) {
   struct Times {
     std::int64_t copy;
     std::int64_t latency;
@@ -124,7 +124,7 @@ TEST_P(EachFeed, TwoSlotsNeverStallOnceTheyArePrimed) {
   }
 }
 
-TEST_P(EachFeed, OneSlotStallsForProductionCopyAndLatency) {
+TEST_P(EachFeed, StallsOfOneSlot) {
   Plan with = plan();
   with.slots = 1;
   with.copy_ns = 3 * kMs;
@@ -186,7 +186,7 @@ std::vector<Injected> injected() {
   return cases;
 }
 
-TEST(Ledger, EachCauseThatIsPutInIsCharged) {
+TEST(Ledger, InjectedCauses) {
   for (const Injected& one : injected()) {
     SCOPED_TRACE(one.cause);
     const Result result = simulate(one.plan);
@@ -217,7 +217,7 @@ TEST(Ledger, SumsToWallTime) {
   }
 }
 
-TEST(Feed, OutOfTurnASlowTowerDoesNotHoldTheOthersUp) {
+TEST(Feed, SlowTowerOutOfTurn) {
   Plan plan;
   plan.towers = 2;
   plan.step_ns = {100 * kMs, 20 * kMs};

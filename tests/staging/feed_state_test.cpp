@@ -84,7 +84,7 @@ FeedOptions options_for(const Kind& kind) {
 
 class FeedStates : public testing::TestWithParam<std::tuple<FeedMode, EpochEnd>> {};
 
-TEST_P(FeedStates, EachTowerGoesOnWhereItWas) {
+TEST_P(FeedStates, PositionOfEachTower) {
   const Kind kind{std::get<0>(GetParam()), std::get<1>(GetParam())};
   for (const std::int64_t n : {4, 31}) {
     const Dataset dataset = dataset_for(kind.mode, n);
@@ -171,7 +171,7 @@ TEST(ExactFeedStates, TowersOutOfTurn) {
                      [&] { Feed(dataset, some_devices(kTowers, true), options); });
 }
 
-TEST_P(FeedStates, AFinishedOneGoesOnWithMoreEpochs) {
+TEST_P(FeedStates, MoreEpochsOfAFinishedFeed) {
   const Kind kind{std::get<0>(GetParam()), std::get<1>(GetParam())};
   for (const bool in_turn : {true, false}) {
     if (!in_turn && (kind.mode != FeedMode::per_tower || kind.end == EpochEnd::wrap)) continue;
@@ -296,7 +296,7 @@ TEST_P(FreePace, DeliversTheSameMultisetAndWhatWasAssignedStays) {
 INSTANTIATE_TEST_SUITE_P(Ends, FreePace,
                          testing::Values(EpochEnd::drop, EpochEnd::pad, EpochEnd::stop));
 
-TEST(FeedState, ABatchThatWasAssignedGoesToTheSameTower) {
+TEST(FeedState, AssignedBatch) {
   const Dataset dataset = range(40).batch(1);
   FeedOptions options;
   options.in_turn = false;
@@ -319,7 +319,7 @@ TEST(FeedState, ABatchThatWasAssignedGoesToTheSameTower) {
   EXPECT_LT(first[0][0], 6);  // it was among the first
 }
 
-TEST(FeedState, AnErrorComesOnce) {
+TEST(FeedState, FailedElement) {
   const Dataset dataset = range(100)
                               .map([](const Element& in) {
                                 if (in[0].item<std::int64_t>() == 41)
@@ -385,7 +385,7 @@ TEST(FeedState, IsRefusedByAnotherFeedOrIfDamaged) {
   }
 }
 
-TEST(FeedState, OtherTowersGoOnWithBatchesThatTheyDivide) {
+TEST(FeedState, OtherNumbersOfTowers) {
   const Dataset dataset = dataset_for(FeedMode::split, 40);  // batches of 6
   for (const EpochEnd end : {EpochEnd::drop, EpochEnd::pad, EpochEnd::wrap}) {
     const FeedOptions options = options_for({FeedMode::split, end});
@@ -421,7 +421,7 @@ TEST(FeedState, OtherTowersGoOnWithBatchesThatTheyDivide) {
       testing::HasSubstr("number of towers was 2, not 3"));
 }
 
-TEST(FeedState, AGraphWithoutAPositionRunsAndSaysWhy) {
+TEST(FeedState, GraphWithoutAPosition) {
   std::vector<BatchSourcePtr> sources;
   sources.push_back(std::make_unique<test::ScriptedSource>(
       test::Script{.elements = 7, .rows = 2, .epochs = 3, .saves = false}));

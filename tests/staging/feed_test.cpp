@@ -76,7 +76,7 @@ INSTANTIATE_TEST_SUITE_P(
                      testing::Bool()));
 
 // What the batches of the whole dataset drop no mode delivers, or counts as lost.
-TEST(Feed, ModesAgreeOnADroppedRemainder) {
+TEST(Feed, DroppedRemainder) {
   const auto taken = [](FeedMode mode, EpochEnd end, std::int64_t n) {
     FeedOptions options;
     options.mode = mode;
@@ -103,7 +103,7 @@ TEST(Feed, ModesAgreeOnADroppedRemainder) {
   }
 }
 
-TEST(Feed, OutOfTurnDeliversTheSameMultiset) {
+TEST(Feed, MultisetOutOfTurn) {
   for (const EpochEnd end : {EpochEnd::drop, EpochEnd::pad, EpochEnd::stop}) {
     FeedOptions options;
     options.in_turn = false;
@@ -125,7 +125,7 @@ TEST(Feed, OutOfTurnDeliversTheSameMultiset) {
   }
 }
 
-TEST(Feed, OnAUnifiedDeviceBatchesAreNotCopied) {
+TEST(Feed, UnifiedDevice) {
   const std::vector<DevicePtr> devices = some_devices(2, true);
   Feed feed(numbers_dataset(400, 8), devices);
   for (int k = 0; k < 50; ++k) ASSERT_TRUE(feed.next(k % 2));
@@ -136,7 +136,7 @@ TEST(Feed, OnAUnifiedDeviceBatchesAreNotCopied) {
   EXPECT_EQ(steps(), 50U);
 }
 
-TEST(Feed, OneDeviceMayHaveTwoTowers) {
+TEST(Feed, TwoTowersOfOneDevice) {
   FeedOptions options;
   options.mode = FeedMode::split;
   Feed feed(numbers_dataset(40, 8), devices("host:0,host:0"), options);
@@ -145,7 +145,7 @@ TEST(Feed, OneDeviceMayHaveTwoTowers) {
   EXPECT_EQ(taken[1][0][1], Numbers({12, 13, 14, 15}));
 }
 
-TEST(Feed, NamedInputsStayTogether) {
+TEST(Feed, NamedInputs) {
   const auto named = [](const char* name, std::int64_t add) {
     return [name, add](const Element& in) {
       return Element{{name, Tensor::scalar<std::int64_t>(in[0].item<std::int64_t>() + add)}};
@@ -176,7 +176,7 @@ TEST(Feed, NamedInputsStayTogether) {
 }
 
 // A batch's components are copied together where they lie close, which those of a short one do.
-TEST(Feed, RowsOfPaddingAreZerosInEachComponent) {
+TEST(Feed, RowsOfPadding) {
   const auto make = [](const Element& in, Element& out, Rng&) {
     const std::int64_t number = in[0].item<std::int64_t>();
     out["label"].mutable_values<std::int64_t>()[0] = number + 100;
@@ -211,7 +211,7 @@ TEST(Feed, RowsOfPaddingAreZerosInEachComponent) {
   }
 }
 
-TEST(Feed, TrainingGoesOnBehindValidationWhereItWas) {
+TEST(Feed, TrainingBehindValidation) {
   const std::vector<DevicePtr> two = some_devices(2, false);
   Feed training(numbers_dataset(4'000, 4), two);
   FeedOptions once;
@@ -248,7 +248,7 @@ TEST(Feed, TrainingGoesOnBehindValidationWhereItWas) {
   }
 }
 
-TEST(Feed, AnErrorIsThrownToEveryTowerAtTheSameStep) {
+TEST(Feed, StepOfAnError) {
   std::vector<BatchSourcePtr> sources;
   sources.push_back(std::make_unique<test::ScriptedSource>(
       test::Script{.elements = 100, .rows = 2, .fails_at = 7}));
@@ -270,7 +270,7 @@ TEST(Feed, AnErrorIsThrownToEveryTowerAtTheSameStep) {
   EXPECT_EQ(feed.stats().lost, 2U);
 }
 
-TEST(Feed, AnElementThatFailsReachesTheTowers) {
+TEST(Feed, FailedElement) {
   const Dataset dataset = range(100)
                               .map([](const Element& in) {
                                 if (in[0].item<std::int64_t>() == 41)
@@ -292,7 +292,7 @@ TEST(Feed, AnElementThatFailsReachesTheTowers) {
   EXPECT_EQ(other, ErrorCode::user);
 }
 
-TEST(Feed, ALostDeviceIsToldToEveryTower) {
+TEST(Feed, LostDevice) {
   std::vector<DevicePtr> two = some_devices(1, false);
   two.push_back(HostDevice::make(
       {.index = 1, .unified = false, .faults = {.fail_record = 40, .sticky = true}}));
@@ -310,7 +310,7 @@ TEST(Feed, ALostDeviceIsToldToEveryTower) {
   EXPECT_EQ(other, ErrorCode::device_lost);
 }
 
-TEST(Feed, CancellingWakesEveryTower) {
+TEST(Feed, CancelWhileWaiting) {
   Feed feed(range(1 << 20).repeat().batch(4), some_devices(3, true));
   std::vector<std::thread> threads;
   std::atomic<int> cancelled{0};

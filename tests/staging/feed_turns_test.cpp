@@ -114,7 +114,7 @@ std::vector<std::int64_t> all_numbers() {
 
 class TwoTowers : public testing::TestWithParam<std::tuple<Way, Idle, int>> {};
 
-TEST_P(TwoTowers, OneThatTakesNothingIsNamedToTheOther) {
+TEST_P(TwoTowers, IdleTower) {
   const auto& [way, idle, waits] = GetParam();
   const int idles = 1 - waits;
   const test::LogCapture log;
@@ -163,7 +163,7 @@ INSTANTIATE_TEST_SUITE_P(FeedTurns, TwoTowers,
                          name_of);
 
 // A tower may be as slow as it likes within the watchdog's time, which begins with each batch.
-TEST(FeedTurns, ASlowTowerIsNoError) {
+TEST(FeedTurns, SlowTower) {
   for (const Way& way : kWays) {
     const test::LogCapture log;
     Towers towers(way);
@@ -181,7 +181,7 @@ TEST(FeedTurns, ASlowTowerIsNoError) {
 }
 
 // Input that is slow, or never comes, is no tower's fault.
-TEST(FeedTurns, SlowInputIsNoError) {
+TEST(FeedTurns, SlowInput) {
   for (const bool in_turn : {true, false}) {
     const test::LogCapture log;
     VirtualClock clock;
@@ -212,7 +212,7 @@ TEST(FeedTurns, SlowInputIsNoError) {
   }
 }
 
-TEST(FeedTurns, AShortWatchdogWarnsOfNothing) {
+TEST(FeedTurns, ShortWatchdog) {
   const test::LogCapture log;
   Towers towers(kWays[1], 0.5);
   const Status error = towers.take_rest(0);
@@ -221,7 +221,7 @@ TEST(FeedTurns, AShortWatchdogWarnsOfNothing) {
 }
 
 // Every one of a hundred waits ends.
-TEST(FeedTurns, EachWaitEnds) {
+TEST(FeedTurns, ManyWaits) {
   const test::LogCapture log;
   Towers towers(kWays[1]);
   for (int i = 0; i < 100; ++i)

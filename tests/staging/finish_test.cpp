@@ -130,7 +130,7 @@ TEST_P(Finish, OneHot) {
   }
 }
 
-TEST_P(Finish, WhatDoesNotFitIsRefused) {
+TEST_P(Finish, MismatchedTensors) {
   const Stream stream(shared(), "finish");
   const auto tensor = [](DType dtype, const Shape& shape) {
     return DeviceTensor{dtype, shape, nullptr, nullptr};

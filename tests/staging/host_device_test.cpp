@@ -15,7 +15,7 @@ namespace {
 constexpr std::int64_t kUs = 1'000;
 constexpr std::int64_t kMs = 1'000'000;
 
-TEST(VirtualTime, CopiesAndWorkTakeExactlyWhatTheyShould) {
+TEST(VirtualTime, TimesOfCopiesAndWork) {
   VirtualClock clock;
   const auto device = HostDevice::make(
       {.clock = &clock, .unified = false, .bytes_per_s = 1e9, .latency_ns = 7 * kUs});
@@ -37,7 +37,7 @@ TEST(VirtualTime, CopiesAndWorkTakeExactlyWhatTheyShould) {
   EXPECT_EQ(clock.now(), 21 * kMs + 7 * kUs);
 }
 
-TEST(VirtualTime, CopiesShareTheLink) {
+TEST(VirtualTime, CopiesOverOneLink) {
   VirtualClock clock;
   const auto device =
       HostDevice::make({.clock = &clock, .unified = false, .bytes_per_s = 1e9, .latency_ns = kUs});
@@ -52,7 +52,7 @@ TEST(VirtualTime, CopiesShareTheLink) {
   EXPECT_EQ(clock.now(), kMs + kUs);
 }
 
-TEST(VirtualTime, TiesAreBrokenByDeviceStreamAndSequence) {
+TEST(VirtualTime, OrderOfTies) {
   for (int repeat = 0; repeat < 20; ++repeat) {
     VirtualClock clock;
     const auto second = HostDevice::make({.index = 1, .clock = &clock});
@@ -74,7 +74,7 @@ TEST(VirtualTime, TiesAreBrokenByDeviceStreamAndSequence) {
   }
 }
 
-TEST(VirtualTime, ADeadlockIsAnError) {
+TEST(VirtualTime, Deadlock) {
   VirtualClock clock;
   Mutex mutex;
   Signal never;
@@ -83,7 +83,7 @@ TEST(VirtualTime, ADeadlockIsAnError) {
 }
 
 // Two streams of two devices hand a number to and fro, each behind the other's event.
-TEST(HostDevices, StreamsWaitForEventsOfOthers) {
+TEST(HostDevices, EventsOfOtherDevices) {
   constexpr int kRounds = 20'000;
   const auto one = HostDevice::make({.index = 0});
   const auto other = HostDevice::make({.index = 1});
@@ -113,7 +113,7 @@ TEST(HostDevices, StreamsWaitForEventsOfOthers) {
   EXPECT_EQ(seen, kRounds);
 }
 
-TEST(HostFaults, AnAllocationFails) {
+TEST(HostFaults, FailedAllocation) {
   const auto device = HostDevice::make({.memory_bytes = 1000, .faults = {.fail_allocation = 2}});
   std::byte* data = device->allocate(600);
   EXPECT_EQ(device->memory().free_bytes, 400U);
@@ -122,7 +122,7 @@ TEST(HostFaults, AnAllocationFails) {
   EXPECT_EQ(device->memory().free_bytes, 1000U);
 }
 
-TEST(HostFaults, PinningThatIsRefusedIsSaidOnce) {
+TEST(HostFaults, RefusedPinning) {
   test::LogCapture log;
   const auto device = HostDevice::make({.index = 321, .faults = {.fail_pinning = 1}});
   const auto pinned = device->pinned();
@@ -131,7 +131,7 @@ TEST(HostFaults, PinningThatIsRefusedIsSaidOnce) {
   EXPECT_EQ(log.count("host:321: pinning"), 1U);
 }
 
-TEST(HostFaults, AnErrorThatIsNotStickyIsToldOnce) {
+TEST(HostFaults, TransientError) {
   const auto device = HostDevice::make({.faults = {.fail_record = 2}});
   const Stream stream(device, "compute");
   const Event event(device);
@@ -148,7 +148,7 @@ TEST(HostFaults, AnErrorThatIsNotStickyIsToldOnce) {
   stream.view().synchronize();
 }
 
-TEST(HostFaults, AStickyErrorIsForGood) {
+TEST(HostFaults, StickyError) {
   const auto device = HostDevice::make({.faults = {.fail_record = 1, .sticky = true}});
   const Stream stream(device, "compute");
   const Stream other(device, "other");
@@ -164,7 +164,7 @@ TEST(HostFaults, AStickyErrorIsForGood) {
   }
 }
 
-TEST(HostFaults, ACopyThatNeverEndsHoldsItsStreamUpAndNobodyElse) {
+TEST(HostFaults, HangingCopy) {
   VirtualClock clock;
   const auto device =
       HostDevice::make({.clock = &clock, .unified = false, .faults = {.hang_copy = 2}});
@@ -293,7 +293,7 @@ TEST(Checker, FindsMemoryThatIsFreedInFlight) {
   on.compute.view().synchronize();
 }
 
-TEST(Checker, ThreadsAreOrderedByHandOversAlone) {
+TEST(Checker, HandOversBetweenThreads) {
   for (const bool handed : {false, true}) {
     Checked on;
     std::thread([&] {
@@ -310,7 +310,7 @@ TEST(Checker, ThreadsAreOrderedByHandOversAlone) {
   }
 }
 
-TEST(CheckerDeathTest, GuardedMemoryCantBeTouched) {
+TEST(CheckerDeathTest, GuardedMemory) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   EXPECT_DEATH(
       {

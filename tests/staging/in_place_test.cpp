@@ -49,7 +49,7 @@ class Regions final : public Allocator {
   std::size_t made_ = 0;
 };
 
-TEST(InPlace, WorkStagesWriteIntoTheAllocatorsMemory) {
+TEST(InPlace, MemoryOfWorkStages) {
   const auto regions = std::make_shared<Regions>();
   const Dataset dataset = range(10'000).map([](const Element& in) { return in; }).batch(16);
   RunOptions options;
@@ -66,7 +66,7 @@ TEST(InPlace, WorkStagesWriteIntoTheAllocatorsMemory) {
   EXPECT_LE(regions->made(), 4U);  // recycled, whatever the number of batches
 }
 
-TEST(InPlace, ALoopHoldsNoBatchWhileItWaitsForTheNext) {
+TEST(InPlace, BatchesOfALoop) {
   const auto regions = std::make_shared<Regions>();
   RunOptions options;
   options.slots = 1;
@@ -78,7 +78,7 @@ TEST(InPlace, ALoopHoldsNoBatchWhileItWaitsForTheNext) {
   EXPECT_EQ(regions->made(), 1U) << "one that was held made another necessary";
 }
 
-TEST(InPlace, BatchesKeepTheAllocatorAlive) {
+TEST(InPlace, LifetimeOfTheAllocator) {
   auto regions = std::make_shared<Regions>();
   const std::weak_ptr<Regions> watched = regions;
   std::optional<Element> kept;

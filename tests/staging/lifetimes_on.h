@@ -118,7 +118,7 @@ inline void LifetimesOn::destroy_in(const std::string& order, bool pending) {
   EXPECT_TRUE(device.expired());
 }
 
-TEST_P(LifetimesOn, ALeaseAndItsStreamEndInAnyOrder) {
+TEST_P(LifetimesOn, LeaseAndItsStream) {
   for (const bool pending : {false, true}) {
     std::string order = "adls";
     do {
@@ -128,7 +128,7 @@ TEST_P(LifetimesOn, ALeaseAndItsStreamEndInAnyOrder) {
   }
 }
 
-TEST_P(LifetimesOn, TensorsAndTheirStreamEndInAnyOrder) {
+TEST_P(LifetimesOn, TensorsAndTheirStream) {
   for (const bool pending : {false, true}) {
     std::string order = "adest";
     do {
@@ -138,7 +138,7 @@ TEST_P(LifetimesOn, TensorsAndTheirStreamEndInAnyOrder) {
   }
 }
 
-TEST_P(LifetimesOn, CallsOnAnEndedStreamNameIt) {
+TEST_P(LifetimesOn, CallsOnAnEndedStream) {
   std::optional<Stream> stream(std::in_place, shared(), "consumer");
   const StreamView view = *stream;
   const Event event(shared());
@@ -187,7 +187,7 @@ TEST_P(LifetimesOn, CallsOnAnEndedStreamNameIt) {
   EXPECT_TRUE(device().status().ok());
 }
 
-TEST_P(LifetimesOn, ATensorAndItsStreamMayEndAtOnce) {
+TEST_P(LifetimesOn, TensorAndItsStreamAtOnce) {
   StagingArea area(shared(), numbers_spec(), 4, {.slots = 1, .ahead = 1});
   for (std::int64_t k = 0; k < 200; ++k) {
     area.put(numbers(4 * k, 4));
@@ -206,7 +206,7 @@ TEST_P(LifetimesOn, ATensorAndItsStreamMayEndAtOnce) {
   expect_next(area, shared(), -4);
 }
 
-TEST_P(LifetimesOn, StreamsThatComeAndGoLeaveNothing) {
+TEST_P(LifetimesOn, ShortLivedStreams) {
   StagingArea area(shared(), numbers_spec(), 4, {.slots = 2});
   for (std::int64_t k = 0; k < 1'000; ++k) {
     area.put(numbers(4 * k, 4));
@@ -216,7 +216,7 @@ TEST_P(LifetimesOn, StreamsThatComeAndGoLeaveNothing) {
   }
 }
 
-TEST_P(LifetimesOn, AWrapperMayEndBeforeTheLease) {
+TEST_P(LifetimesOn, WrapperThatEndsBeforeTheLease) {
   std::optional<Stream> own(std::in_place, shared(), "the user's");
   if (own->view().native() == nullptr) GTEST_SKIP() << "streams have no handle";
   StagingArea area(shared(), numbers_spec(), 4, {.slots = 1, .ahead = 1});

@@ -24,7 +24,7 @@ Policy policy_now() {
   return policy;
 }
 
-TEST(NumaNode, TheThreadKeepsItsOwnPolicy) {
+TEST(NumaNode, PolicyOfTheThread) {
   const unsigned long first = 1;
   if (syscall(SYS_set_mempolicy, kInterleave, &first, 8 * sizeof(first)) != 0)
     GTEST_SKIP() << "no memory policies here";

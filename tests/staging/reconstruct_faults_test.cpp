@@ -32,7 +32,7 @@ using test::Reconstruct;
 using test::records;
 using test::run_op;
 
-TEST_P(Reconstruct, DamagedRecordsFailAsOnTheHost) {
+TEST_P(Reconstruct, DamagedRecords) {
   std::vector<Bytes> images;
   Rng rng(2, 0, 0);
   for (int i = 0; i < 200; ++i) {
@@ -46,7 +46,7 @@ TEST_P(Reconstruct, DamagedRecordsFailAsOnTheHost) {
   EXPECT_EQ(expect_same(ops, none, 3, "all damaged"), 0U);
 }
 
-TEST_P(Reconstruct, PaddingIsZeros) {
+TEST_P(Reconstruct, Padding) {
   const ImageOps ops = decode_image().resize(4, 4).normalize();
   const std::vector<Bytes> images{records()[4], records()[5]};  // which the items view
   std::vector<WorkItem> items = run_op(ops.on_device(), images, 1);
@@ -58,7 +58,7 @@ TEST_P(Reconstruct, PaddingIsZeros) {
                           [](std::byte b) { return b == std::byte{0}; }));
 }
 
-TEST_P(Reconstruct, WhatDoesNotFitIsRefused) {
+TEST_P(Reconstruct, UnsupportedOps) {
   const ImageOps image = decode_image();
   const auto refused = std::optional(ErrorCode::invalid_argument);
   EXPECT_EQ(test::code_of([&] { static_cast<void>(image.on_device()); }), refused);
@@ -130,7 +130,7 @@ class Guarded {
   int made_ = 0;
 };
 
-TEST(ReconstructMemory, NoPlanAndNoBytesReachBeyondIt) {
+TEST(ReconstructMemory, HostilePlansAndBytes) {
   const ImageOps ops = decode_image().random_resized_crop(20, {.min_scale = 0.01}).random_flip();
   const std::vector<WorkItem> items = run_op(ops.on_device(), records(), 4);
   Guarded guarded(ops);
@@ -162,7 +162,7 @@ TEST(ReconstructMemory, NoPlanAndNoBytesReachBeyondIt) {
   EXPECT_LT(guarded.made(), all);
 }
 
-TEST(ReconstructWeights, TheEndsOfAnAxisTellItsSpan) {
+TEST(ReconstructWeights, SpanOfAnAxis) {
   Rng rng(8, 0, 0);
   image::Filter filter;
   for (int i = 0; i < 3000; ++i) {

@@ -152,7 +152,7 @@ INSTANTIATE_TEST_SUITE_P(Ways, ReconstructFeed,
                                          Way{"dropped", "host:0,host:1", EpochEnd::drop}),
                          [](const auto& way) { return std::string(way.param.name); });
 
-TEST(ReconstructFeedErrors, ADamagedRecordFailsTheRunByName) {
+TEST(ReconstructFeedErrors, DamagedRecord) {
   const Dataset input = source(20, true);
   EXPECT_THROW(on_devices(input, {}, "host:0", EpochEnd::pad), Error);
 }

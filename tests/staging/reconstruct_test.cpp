@@ -87,7 +87,7 @@ TEST_P(Reconstruct, EverySizeFromOnePixelUp) {
             images.size());
 }
 
-TEST_P(Reconstruct, EveryScaleIsUsed) {
+TEST_P(Reconstruct, EveryScale) {
   const ImageOps ops = decode_image().random_resized_crop(60, {.min_scale = 0.01}).random_flip();
   const std::vector<Bytes> images(100, records()[19]);
   EXPECT_EQ(expect_same(ops, images, 5, "scales"), images.size());
@@ -97,7 +97,7 @@ TEST_P(Reconstruct, EveryScaleIsUsed) {
   for (const std::size_t scale : {1U, 2U, 4U, 8U}) EXPECT_GT(scales[scale], 0) << scale;
 }
 
-TEST_P(Reconstruct, WhatTheHostHasToDecode) {
+TEST_P(Reconstruct, ImagesForTheHost) {
   const Bytes plain = make_jpeg(make_pixels(60, 80, 3));
   const Bytes gray = make_jpeg(make_pixels(30, 20, 1));
   const std::vector<Bytes> images{

@@ -55,7 +55,7 @@ class Rules {
   std::vector<std::pair<std::size_t, StagingSlot*>> held_;
 };
 
-TEST(StagingPool, EachMemberHasOneSlotAndTheRestIsForTheOneThatIsAsked) {
+TEST(StagingPool, SlotsOfEachMember) {
   Rules on(3, 2);
   EXPECT_TRUE(on.take(0));
   EXPECT_FALSE(on.take(0)) << "nobody asks it";
@@ -78,7 +78,7 @@ TEST(StagingPool, EachMemberHasOneSlotAndTheRestIsForTheOneThatIsAsked) {
   EXPECT_TRUE(on.take(0)) << "alone";
 }
 
-TEST(StagingPool, MembersThatHaveNotJoinedYetHaveTheirSlot) {
+TEST(StagingPool, SlotsOfLateMembers) {
   const DevicePtr device = HostDevice::make({.unified = false});
   StagingPool pool(device, {.bytes = 64, .slots = 2, .members = 2});
   EXPECT_EQ(pool.most(), 1);
@@ -92,7 +92,7 @@ TEST(StagingPool, MembersThatHaveNotJoinedYetHaveTheirSlot) {
   pool.give_back(first, *slot);
 }
 
-TEST(StagingPool, TooLittleMemoryIsRefused) {
+TEST(StagingPool, TooLittleMemory) {
   const auto make = [](std::uint64_t fails_from, std::uint64_t memory_bytes) {
     const DevicePtr device =
         HostDevice::make({.unified = false, .faults = {.fail_allocation = fails_from}});
@@ -119,7 +119,7 @@ std::int64_t take(Feed& feed, int tower, StreamView stream) {
   return test::read<std::int64_t>(stream, (*batch)[0])[0];
 }
 
-TEST(ShareSlots, TrainingAndValidationTakeTurnsWithoutLosingAnything) {
+TEST(ShareSlots, TrainingAndValidationInTurn) {
   constexpr int kSlots = 3;
   const std::vector<DevicePtr> two = some_devices(2, false);
   FeedOptions several;
@@ -162,7 +162,7 @@ void expect_staged(const DevicePtr& device, std::uint64_t read, std::uint64_t ex
   EXPECT_EQ(device->counters().copies - read, expected) << why;
 }
 
-TEST(ShareSlots, WhatWasPrefetchedStaysAndEachHasAtLeastOne) {
+TEST(ShareSlots, PrefetchedBatches) {
   const DevicePtr device = HostDevice::make({.unified = false});
   const Stream stream(device, "tower");
   std::vector<Feed> feeds = share_slots(
@@ -180,7 +180,7 @@ TEST(ShareSlots, WhatWasPrefetchedStaysAndEachHasAtLeastOne) {
   EXPECT_EQ(take(feeds[0], 0, stream), 12) << "goes on alone";
 }
 
-TEST(ShareSlots, ATowerMayBeForValidationAlone) {
+TEST(ShareSlots, TowerForValidationAlone) {
   const std::vector<DevicePtr> three = some_devices(3, true);
   std::vector<Feed> feeds = share_slots({{numbers_dataset(60, 2), {three[0], three[1]}, {}},
                                          {numbers_dataset(10, 2), {three[2]}, {}}},
@@ -194,7 +194,7 @@ TEST(ShareSlots, ATowerMayBeForValidationAlone) {
   EXPECT_EQ(trained[1][0].size(), 15U);
 }
 
-TEST(ShareSlots, BothPositionsAreRestored) {
+TEST(ShareSlots, RestoredPositions) {
   const std::vector<DevicePtr> devices = some_devices(1, true);
   const Stream stream(devices[0], "tower");
   std::vector<FeedInput> inputs{{numbers_dataset(400, 4), devices, {}},
@@ -210,7 +210,7 @@ TEST(ShareSlots, BothPositionsAreRestored) {
   EXPECT_EQ(take(feeds[1], 0, stream), 12);
 }
 
-TEST(ShareSlots, DifferentBatchesFitAndTooFewSlotsAreRefused) {
+TEST(ShareSlots, DifferentBatchesAndTooFewSlots) {
   const std::vector<DevicePtr> devices = some_devices(1, false);
   const std::vector<FeedInput> inputs{{numbers_dataset(64, 32), devices, {}},
                                       {numbers_dataset(12, 3), devices, {}}};

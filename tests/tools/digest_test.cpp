@@ -96,7 +96,7 @@ TEST(Digest, SeparatesByteStrings) {
   EXPECT_NE(digest_of(one), digest_of(other));
 }
 
-TEST(Digest, TotalDependsOnTheOrderOfBatches) {
+TEST(Digest, OrderOfBatches) {
   Digest forward;
   forward.add(batch(1, {1}));
   forward.add(batch(1, {2}));

@@ -50,7 +50,7 @@ void wait_for_the_end() {
   pause_for(std::chrono::seconds(60));
 }
 
-TEST(Interrupts, TheSameSignalTwiceIsOneRequest) {
+TEST(Interrupts, SameSignalTwice) {
   const auto run = [] {
     Interrupts interrupts(kTerminated, Interrupts::kPatience, virtual_now);
     std::atomic<int> calls{0};
@@ -63,7 +63,7 @@ TEST(Interrupts, TheSameSignalTwiceIsOneRequest) {
   EXPECT_EXIT(run(), ExitedWithCode(kDone), "");
 }
 
-TEST(Interrupts, ATwinThatComesLateChangesNothing) {
+TEST(Interrupts, LateTwin) {
   const auto run = [] {
     {
       Interrupts interrupts;
@@ -78,7 +78,7 @@ TEST(Interrupts, ATwinThatComesLateChangesNothing) {
   EXPECT_EXIT(run(), ExitedWithCode(kDone), "");
 }
 
-TEST(Interrupts, TheFirstEndsAProcessThatHasNothingToSave) {
+TEST(Interrupts, SignalWithNothingToSave) {
   const auto run = [](bool begun) {
     Interrupts interrupts;
     if (begun) const Cancellation cancellation(interrupts, [] {});
@@ -92,7 +92,7 @@ TEST(Interrupts, TheFirstEndsAProcessThatHasNothingToSave) {
 }
 
 // Whoever has a position on the disk says that all is well, also if it goes before it has begun.
-TEST(Interrupts, SigtermHasTheCodeThatItWasGiven) {
+TEST(Interrupts, ExitCodeOfSigterm) {
   for (const bool begun : {false, true}) {
     const auto run = [begun] {
       Interrupts interrupts(0);
@@ -106,7 +106,7 @@ TEST(Interrupts, SigtermHasTheCodeThatItWasGiven) {
   }
 }
 
-TEST(Interrupts, OneMuchLaterEndsTheProcess) {
+TEST(Interrupts, SignalMuchLater) {
   for (const int signal : {SIGINT, SIGTERM}) {
     const auto run = [&] {
       Interrupts interrupts(kTerminated, Interrupts::kPatience, virtual_now);
@@ -122,7 +122,7 @@ TEST(Interrupts, OneMuchLaterEndsTheProcess) {
   }
 }
 
-TEST(Interrupts, WhatDoesNotEndIsEnded) {
+TEST(Interrupts, ProcessThatDoesNotEnd) {
   for (const int signal : {SIGINT, SIGTERM}) {
     const auto run = [&] {
       Interrupts interrupts(0, std::chrono::seconds(1), virtual_now);

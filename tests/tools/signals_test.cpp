@@ -22,7 +22,7 @@ void touch(const std::byte* byte) {
   (void)*static_cast<const volatile std::byte*>(byte);
 }
 
-TEST(FileSignals, AMappedFileThatWasCutIsNamed) {
+TEST(FileSignals, TruncatedMappedFile) {
   const test::TempFolder folder;
   const std::string path = folder.write("cut\x1b.tfrecord", test::noise(100'000));
   const auto run = [&] {
@@ -34,7 +34,7 @@ TEST(FileSignals, AMappedFileThatWasCutIsNamed) {
   EXPECT_EXIT(run(), ExitedWithCode(1), "penstock: .*/cut\\?.tfrecord was cut short, .*--io pread");
 }
 
-TEST(FileSignals, OthersEndTheProcessAsEver) {
+TEST(FileSignals, OtherSignals) {
   const test::TempFolder folder;
   const std::string path = folder.write("other", test::noise(100'000));
   const auto run = [&](bool sent) {

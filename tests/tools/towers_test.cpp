@@ -41,7 +41,7 @@ TEST(Towers, StopAtTheLimitAndTakeTheirTime) {
   for (const TowerStats& tower : report.towers) EXPECT_GE(tower.step_s, 0.030);
 }
 
-TEST(Towers, ALostDeviceEndsTheRunForAll) {
+TEST(Towers, LostDevice) {
   std::vector<DevicePtr> two = devices("host:0");
   two.push_back(HostDevice::make(
       {.index = 1, .unified = false, .faults = {.fail_record = 60, .sticky = true}}));
@@ -51,7 +51,7 @@ TEST(Towers, ALostDeviceEndsTheRunForAll) {
   EXPECT_THAT(report.failure->what(), testing::HasSubstr("host:1"));
 }
 
-TEST(Towers, ACopyThatNeverEndsIsGivenUp) {
+TEST(Towers, HangingCopy) {
   const DevicePtr device = HostDevice::make({.unified = false, .faults = {.hang_copy = 9}});
   FeedOptions options;
   options.watchdog_s = 3;

@@ -43,7 +43,7 @@ TEST(TrainWeights, NamesWithCommasAndQuotes) {
             (Weights{{"say \"hi\"", 2}, {"5\" disk", 3}, {" a ", 4}}));
 }
 
-TEST(TrainWeights, RefusalsNameTheLine) {
+TEST(TrainWeights, LinesInRefusals) {
   const struct {
     std::string text;
     const char* what;

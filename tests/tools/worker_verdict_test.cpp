@@ -242,13 +242,13 @@ TEST(OfWorkers, AreNotBlamedForAnInputThatHandsOutLittle) {
               testing::AllOf(HasSubstr("but are only"), HasSubstr("more batches ahead")));
 }
 
-TEST(OfWorkers, TheNetworkIsNotBlamedWhereTheProcessHasNoCpuToReceive) {
+TEST(OfWorkers, NetworkOfABusyProcess) {
   Report report = run_of({.workers = 2, .threads = 4, .link = 20e6});
   report.cpu_s = 0.95 * report.wall_s * report.cpus;
   EXPECT_NE(verdict(report).cause, "network") << verdict(report).text;
 }
 
-TEST(OfWorkers, WorkIsNotTakenForThatOfTheRunsOwnThreads) {
+TEST(OfWorkers, WorkOfOtherThreads) {
   Report report = run_of({.workers = 2, .threads = 4, .ahead = 2});
   for (const StageStats& stage : local_part(report).stats.stages) EXPECT_LT(stage.busy_s, 1e-9);
   for (const Prize& prize : prizes(report)) EXPECT_NE(prize.change, "one more core");
@@ -257,7 +257,7 @@ TEST(OfWorkers, WorkIsNotTakenForThatOfTheRunsOwnThreads) {
   EXPECT_EQ(made_here(report.stats), 0.5);
 }
 
-TEST(OfWorkers, ThoseThatAreMissingAreNamed) {
+TEST(OfWorkers, MissingWorkers) {
   Report report = run_of({.workers = 2});
   EXPECT_EQ(missing_workers(report), "");
   report.stats.workers[1].connected = false;
@@ -266,7 +266,7 @@ TEST(OfWorkers, ThoseThatAreMissingAreNamed) {
               HasSubstr("1 of 2 input workers is not there: host:7071: not_found: it was not"));
 }
 
-TEST(OfWorkers, TowersAreToldToo) {
+TEST(OfWorkers, VerdictOfTowers) {
   Report towers = fed("stage map[1] mine", 4);
   const Report slow = run_of({});
   towers.stats.workers = slow.stats.workers;

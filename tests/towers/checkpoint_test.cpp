@@ -59,7 +59,7 @@ TEST(SafeTensors, AreReadBack) {
   expect_error(ErrorCode::not_found, "no tensor d", [&] { static_cast<void>(read.at("d")); });
 }
 
-TEST(SafeTensors, ManyNamesTakeTimeByTheirNumber) {
+TEST(SafeTensors, ManyNames) {
   constexpr int kNames = 100'000;
   std::vector<NamedTensor> tensors;
   for (int i = 0; i < kNames; ++i) tensors.push_back({std::to_string(i), DType::u8, {0}, {}});
@@ -70,7 +70,7 @@ TEST(SafeTensors, ManyNamesTakeTimeByTheirNumber) {
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(60));
 }
 
-TEST(SafeTensors, WrongFilesAreRefused) {
+TEST(SafeTensors, InvalidFiles) {
   const auto entry = [](const std::string& dtype, const std::string& shape, const std::string& at) {
     return R"({"a":{"dtype":")" + dtype + R"(","shape":)" + shape + R"(,"data_offsets":)" + at +
            "}}";
@@ -106,7 +106,7 @@ TEST(SafeTensors, WrongFilesAreRefused) {
     expect_error(ErrorCode::data_loss, c.second, [&] { SafeTensors read(c.first); });
 }
 
-TEST(Checkpoints, ARunThatGoesOnEndsWithTheSameBits) {
+TEST(Checkpoints, BitsOfAResumedRun) {
   for (const StrategyKind kind :
        {StrategyKind::replicated, StrategyKind::parameter_device, StrategyKind::spread}) {
     for (const FeedMode mode : {FeedMode::split, FeedMode::per_tower, FeedMode::sharded}) {
@@ -136,7 +136,7 @@ TEST(Checkpoints, ARunThatGoesOnEndsWithTheSameBits) {
   }
 }
 
-TEST(Checkpoints, TowersThatDoNotWaitGoOnWhereverTheyStopped) {
+TEST(Checkpoints, ResumeOfTowersThatDoNotWait) {
   for (const FeedMode mode : {FeedMode::split, FeedMode::per_tower, FeedMode::sharded}) {
     const TempFolder folder;
     std::uint64_t elements = 0;
@@ -158,7 +158,7 @@ TEST(Checkpoints, TowersThatDoNotWaitGoOnWhereverTheyStopped) {
   }
 }
 
-TEST(Checkpoints, TheNewestTwoAreKeptAndADamagedOneIsPassedOver) {
+TEST(Checkpoints, NewestTwoAndADamagedOne) {
   const TempFolder folder;
   train(options_in(folder.path(), 17));
   const std::string newest = folder / "step-000000000017.safetensors";
@@ -180,7 +180,7 @@ TEST(Checkpoints, TheNewestTwoAreKeptAndADamagedOneIsPassedOver) {
                [&] { train(options_in(folder.path(), 20)); });
 }
 
-TEST(Checkpoints, AsManyAreKeptAsAreAskedFor) {
+TEST(Checkpoints, NumberOfKeptOnes) {
   for (const int keep : {1, 2, 3, 7}) {
     const TempFolder folder;
     TrainOptions options = options_in(folder.path(), 25);  // checkpoints at 5, 10, 15, 20, 25
@@ -198,7 +198,7 @@ TEST(Checkpoints, AsManyAreKeptAsAreAskedFor) {
   });
 }
 
-TEST(Checkpoints, ADamagedOneTakesNoPlace) {
+TEST(Checkpoints, PlaceOfADamagedOne) {
   const TempFolder folder;
   const auto name = [&](int step) {
     std::string number = std::to_string(step);
@@ -220,7 +220,7 @@ TEST(Checkpoints, ADamagedOneTakesNoPlace) {
   EXPECT_EQ(train(options_in(folder.path(), 20)).resumed_at, 15U);
 }
 
-TEST(Checkpoints, EveryFlippedByteIsSeen) {
+TEST(Checkpoints, FlippedBytes) {
   const TempFolder folder;
   train(options_in(folder.path(), 5));
   const std::string name = "step-000000000005.safetensors";
@@ -237,7 +237,7 @@ TEST(Checkpoints, EveryFlippedByteIsSeen) {
   }
 }
 
-TEST(Checkpoints, AnotherRunsAreRefusedByName) {
+TEST(Checkpoints, CheckpointsOfAnotherRun) {
   const TempFolder folder;
   TrainOptions first = options_in(folder.path(), 5);
   first.model = "mine";
@@ -263,14 +263,14 @@ TEST(Checkpoints, AnotherRunsAreRefusedByName) {
   refused([](TrainOptions& o) { o.strategy.kind = StrategyKind::async; }, "not deterministic");
 }
 
-TEST(Checkpoints, AFolderThatCantBeIsAnError) {
+TEST(Checkpoints, ImpossibleFolder) {
   const TempFolder folder;
   folder.write("file", "x");
   expect_error(ErrorCode::unavailable, "can't make folder",
                [&] { Checkpoints checkpoints(folder / "file/sub"); });
 }
 
-TEST(Checkpoints, AFolderIsOneRunsAtATime) {
+TEST(Checkpoints, FolderInUse) {
   const TempFolder folder;
   {
     const Checkpoints first(folder.path());
@@ -315,7 +315,7 @@ std::string file_of(const VariableStore& store, DType dtype, const Make& make) {
   return encode_safetensors(tensors, {});
 }
 
-TEST(Export, OtherFloatsAreConvertedIfAsked) {
+TEST(Export, OtherFloats) {
   const TempFolder folder;
   Trainer trainer(maker<Hidden>(), points(40), std::nullopt, options_for(1, 8));
   const VariableStore& from = trainer.variables();

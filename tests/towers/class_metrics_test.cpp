@@ -73,7 +73,7 @@ INSTANTIATE_TEST_SUITE_P(Cases, GoldenMetrics,
                                          "four_weighted"),
                          [](const auto& made) { return std::string(made.param); });
 
-TEST_P(GoldenMetrics, FiguresAreScikitLearns) {
+TEST_P(GoldenMetrics, FiguresOfScikitLearn) {
   const std::string name = GetParam();
   const Rows rows(name);
   // Of one tower, and of two that had batches of their own.
@@ -115,7 +115,7 @@ TEST(ClassMetrics, SaysNothingOfClassesThatDoNotOccur) {
   EXPECT_EQ(found.classes[1].rows, 2);
 }
 
-TEST(ClassMetrics, WrongLabelsAreRefused) {
+TEST(ClassMetrics, WrongLabels) {
   ClassMetrics metrics;
   const std::vector<float> scores{0.4F, 0.6F};
   const Array one = Array::view(scores.data(), {1, 2});
@@ -128,7 +128,7 @@ TEST(ClassMetrics, WrongLabelsAreRefused) {
   });
 }
 
-TEST(ClassMetrics, BeyondItsMemoryThereIsNoArea) {
+TEST(ClassMetrics, BeyondItsMemory) {
   ClassMetrics metrics;
   // So many classes that a few rows are too much.
   const std::int64_t classes = std::int64_t{1} << 21;

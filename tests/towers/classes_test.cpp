@@ -102,7 +102,7 @@ TEST(Classes, AreKeptAsText) {
 }
 
 /// A test set without class a has labels of its own: 0 for b, 1 for c.
-TEST(Classes, ATestSetWithoutOneIsEvaluatedByName) {
+TEST(Classes, TestSetWithoutAClass) {
   const Sorted training({"a", "b", "c"});
   const Sorted testing({"b", "c"});
   for (const bool beside : {false, true}) {
@@ -117,7 +117,7 @@ TEST(Classes, ATestSetWithoutOneIsEvaluatedByName) {
   }
 }
 
-TEST(Classes, OneThatWasNotTrainedOnIsAnErrorThatNamesIt) {
+TEST(Classes, UnknownClass) {
   const Sorted training({"a", "b"});
   const Sorted testing({"a", "d"});
   expect_error(
@@ -171,7 +171,7 @@ TEST(Classes, TravelWithTheCheckpointAndTheExport) {
   EXPECT_EQ(log.count("the initial variables know no class d"), 1U);
 }
 
-TEST(Classes, OneAloneIsWarnedOf) {
+TEST(Classes, SingleClass) {
   const Sorted training({"only"});
   const LogCapture log;
   const Dataset data =

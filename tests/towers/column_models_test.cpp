@@ -85,7 +85,7 @@ TEST(WideDeep, LearnsACrossOfRaggedRowsOnTwoTowers) {
   EXPECT_GT(result.evaluation->accuracy, 0.97);
 }
 
-TEST(WideDeep, PaddingInfluencesNothing) {
+TEST(WideDeep, Padding) {
   ColumnModel columns = words_and_tags();
   columns.parts["wide"] = {columns.parts["deep"][0]->source};
   columns.parts["deep"].erase(columns.parts["deep"].begin() + 1);

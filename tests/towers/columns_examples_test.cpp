@@ -106,7 +106,7 @@ TEST(ColumnsExamples, AreWhatTheyAreParsedAndPackedOneByOne) {
   }
 }
 
-TEST(ColumnsExamples, ABadOneCostsItsBatchOrIsLeftOut) {
+TEST(ColumnsExamples, BadExample) {
   const auto batches = [](bool packed, OnError policy) {
     const Dataset elements = transform_columns(records(20, true), columns(), kAnswer);
     return text_of((packed ? elements : as_they_are(elements))
@@ -125,7 +125,7 @@ TEST(ColumnsExamples, ABadOneCostsItsBatchOrIsLeftOut) {
       });
 }
 
-TEST(ColumnsExamples, ALabelMayStandBesideThem) {
+TEST(ColumnsExamples, LabelBesideThem) {
   const Dataset beside = records(9).map([](const Element&) { return Tensor::copy_bytes("yes"); },
                                         {.name = "label", .adds = {{"answer", DType::bytes, {}}}});
   for (Element& element : transform_columns(beside, columns(), kAnswer).iterate())

@@ -118,7 +118,7 @@ void expect_near(const std::string& what, const Values& wanted, const float* got
         << what << " at " << i;
 }
 
-TEST(ColumnsGolden, IdsAreTensorFlows) {
+TEST(ColumnsGolden, Ids) {
   const std::map<std::string, Values> all = golden("ids", 2);
   const std::vector<ColumnPtr> columns = model().part("ids");
   ASSERT_EQ(all.size(), columns.size() * rows().size());
@@ -137,7 +137,7 @@ TEST(ColumnsGolden, IdsAreTensorFlows) {
   }
 }
 
-TEST(ColumnsGolden, InputLayersAreTensorFlows) {
+TEST(ColumnsGolden, InputLayers) {
   const std::map<std::string, Values> all = golden("dense", 2);
   const std::vector<ColumnPtr> columns = model().part("dense");
   ASSERT_EQ(all.size(), columns.size() * rows().size());
@@ -155,7 +155,7 @@ TEST(ColumnsGolden, InputLayersAreTensorFlows) {
   }
 }
 
-TEST(ColumnsGolden, LinearModelsAreTensorFlows) {
+TEST(ColumnsGolden, LinearModels) {
   const std::map<std::string, Values> all = golden("linear", 1);
   const std::vector<ColumnPtr> columns = model().part("linear");
   ASSERT_EQ(all.size(), rows().size());
@@ -170,7 +170,7 @@ TEST(ColumnsGolden, LinearModelsAreTensorFlows) {
                 4e-6);  // sums of many terms, in another order
 }
 
-TEST(ColumnsGolden, SequencesAreTensorFlows) {
+TEST(ColumnsGolden, Sequences) {
   const std::map<std::string, Values> steps = golden("steps", 1);
   const std::map<std::string, Values> values = golden("sequence", 1);
   const std::vector<ColumnPtr> columns = model().part("sequence");
@@ -224,7 +224,7 @@ struct Trained {
   Updater updater;
 };
 
-TEST(ColumnsGolden, GradientsOfTablesAreTensorFlows) {
+TEST(ColumnsGolden, GradientsOfTables) {
   Trained trained("adam");
   ASSERT_EQ(static_cast<double>(trained.layer.width()), golden("layer", 0).at("")[0]);
   const Element element = batch_of(all_rows(64), model().part("layer"));
@@ -245,7 +245,7 @@ TEST(ColumnsGolden, GradientsOfTablesAreTensorFlows) {
   EXPECT_EQ(rows_with_gradient, all.size());
 }
 
-TEST(ColumnsGolden, FiftyUpdatesAreTensorFlows) {
+TEST(ColumnsGolden, FiftyUpdates) {
   const std::size_t count = std::min<std::size_t>(64, rows().size());
   // With an epsilon that counts for nothing: TensorFlow has another meaning for it.
   for (const auto& [name, rule] : std::map<std::string, std::string>{

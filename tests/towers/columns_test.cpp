@@ -72,7 +72,7 @@ TEST(Fingerprint, IsFarmHashs) {
   EXPECT_EQ(fingerprint64("bob"), 0x0dd77c65008e3c71U);
 }
 
-TEST(Columns, HashBucketsAreTensorFlows) {
+TEST(Columns, HashBuckets) {
   EXPECT_THAT(ids(example({{"x", texts({"bob", "george"})}}), hash_bucket_column("x", 1000)),
               ElementsAre(913, 270));
   EXPECT_THAT(
@@ -80,7 +80,7 @@ TEST(Columns, HashBucketsAreTensorFlows) {
       ElementsAre(736, 88));
 }
 
-TEST(Columns, CrossesAreTensorFlows) {
+TEST(Columns, Crosses) {
   const CrossKey word("word");
   const CrossKey number("number", DType::i64);
   for (const auto& [text, value, word_first, number_first, with_key] :
@@ -96,7 +96,7 @@ TEST(Columns, CrossesAreTensorFlows) {
   }
 }
 
-TEST(Columns, CrossesOfManyValuesChangeTheLastFastest) {
+TEST(Columns, CrossesOfManyValues) {
   const Dataset data = example({{"a", texts({"1", "2"})}, {"b", texts({"x", "y"})}});
   const auto one = [](const char* a, const char* b) {
     return ids(example({{"a", texts({a})}, {"b", texts({b})}}),
@@ -112,7 +112,7 @@ TEST(Columns, CrossesOfManyValuesChangeTheLastFastest) {
   });
 }
 
-TEST(Columns, OfAFixedShapeWhatIsEmptyOrBelowZeroIsNoValue) {
+TEST(Columns, MissingValuesOfAFixedShape) {
   const std::map<std::string, Tensor> features{{"word", texts({"b", "", "?"})},
                                                {"number", numbers({1, -1, 0})}};
   const ColumnPtr word = vocabulary_column("word", {"a", "b", ""});
@@ -127,7 +127,7 @@ TEST(Columns, OfAFixedShapeWhatIsEmptyOrBelowZeroIsNoValue) {
       << "one word is in no vocabulary, which counts";
 }
 
-TEST(Columns, VocabulariesTakeWhatIsOutOfThem) {
+TEST(Columns, OutOfVocabularyValues) {
   const Dataset words = example({{"x", texts({"b", "?", "a"})}});
   const Dataset counts = example({{"x", numbers({30, 31, 10})}});
   EXPECT_THAT(ids(words, vocabulary_column("x", {"a", "b"})), ElementsAre(1, -1, 0));
@@ -144,7 +144,7 @@ TEST(Columns, VocabulariesTakeWhatIsOutOfThem) {
                [&] { read_vocabulary("words.txt", 5, files); });
 }
 
-TEST(Columns, NumbersAreNormalised) {
+TEST(Columns, NormalisedNumbers) {
   const Dataset data = fixed({{"x", floats({0, 3})}});
   const auto value = [&](Normalizer normalizer) {
     return last(transform_columns(
@@ -160,7 +160,7 @@ TEST(Columns, NumbersAreNormalised) {
   EXPECT_THAT(value({.subtract = 1, .function = twice, .name = "twice"}), ElementsAre(-2, 4));
 }
 
-TEST(Columns, WrongOnesAreRefusedWhenTheyAreMade) {
+TEST(Columns, InvalidColumns) {
   const ColumnPtr word = hash_bucket_column("word", 10);
   const ColumnPtr age = numeric_column("age");
   const ColumnPtr day = identity_column("day", 7);
@@ -219,7 +219,7 @@ TEST(Columns, WrongOnesAreRefusedWhenTheyAreMade) {
   for (const auto& [text, make] : cases) expect_error(ErrorCode::invalid_argument, text, make);
 }
 
-TEST(Columns, DataThatDoNotFitAreRefusedBeforeAnythingRuns) {
+TEST(Columns, MismatchedData) {
   const Dataset data = example({{"word", texts({})}, {"number", numbers({})}});
   const std::vector<std::pair<const char*, std::vector<ColumnPtr>>> cases{
       {"column age: no feature age in {number: i64 [?], word: bytes [?]}", {numeric_column("age")}},
@@ -241,7 +241,7 @@ TEST(Columns, DataThatDoNotFitAreRefusedBeforeAnythingRuns) {
   });
 }
 
-TEST(Columns, ExamplesThatDoNotFitNameColumnAndFeature) {
+TEST(Columns, MismatchedExamples) {
   expect_error(ErrorCode::mismatch, "column day: 7 in feature day is none of its 7 ids", [] {
     ids(example({{"day", numbers({3, 7})}}), identity_column("day", 7));
   });
@@ -251,7 +251,7 @@ TEST(Columns, ExamplesThatDoNotFitNameColumnAndFeature) {
   });
 }
 
-TEST(Columns, ParseSpecIsMadeOfThem) {
+TEST(Columns, ParseSpec) {
   const ColumnPtr age = numeric_column("age", {.default_value = {1}});
   const std::vector<FeatureSpec> spec =
       parse_spec({embedding_column(crossed_column({bucketized_column(age, {3}), "job", "word"}, 9),

@@ -60,7 +60,7 @@ TEST(ValidationTower, ComputesOnAGpuAsTowersDo) {
   expect_same(beside, in_turn);
 }
 
-TEST(ValidationTower, ItsErrorEndsTheRun) {
+TEST(ValidationTower, FailedEvaluation) {
   const Dataset bad = points(11).map(
       [](Element element) -> Element {
         if (element["label"].item<std::int64_t>() >= 0) throw std::runtime_error("bad point");

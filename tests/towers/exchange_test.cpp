@@ -181,7 +181,7 @@ TEST_P(Exchange, GivesTheSameBitsHoweverLargeBucketsAre) {
   }
 }
 
-TEST_P(Exchange, AGradientBehindTheLastIsAnError) {
+TEST_P(Exchange, GradientBehindTheLast) {
   Towers towers(GetParam().places, {2, 2}, options_of(0));
   Variable& variable = *towers.store.of(0)[1];
   variable.begin_step();
@@ -191,7 +191,7 @@ TEST_P(Exchange, AGradientBehindTheLastIsAnError) {
                [&] { variable.accumulate(); });
 }
 
-TEST_P(Exchange, WhoeverFailsInABackwardPassEndsIt) {
+TEST_P(Exchange, FailedBackwardPass) {
   Towers towers(GetParam().places, {2, 2}, options_of(0));
   const int last = towers.size() - 1;
   const auto errors = towers.on_all([&](int tower) {
@@ -208,7 +208,7 @@ TEST_P(Exchange, WhoeverFailsInABackwardPassEndsIt) {
   expect_error(ErrorCode::user, "tower broke", [&] { towers.exchange->begin(0, 1); });
 }
 
-TEST_P(Exchange, ATowerThatNeverComesIsNamed) {
+TEST_P(Exchange, MissingTower) {
   if (GetParam().places.size() < 2) GTEST_SKIP() << "nobody waits";
   Towers towers(GetParam().places, {2, 2}, options_of(0, 0.1));
   const auto errors = towers.on_all([&](int tower) {
@@ -243,7 +243,7 @@ TEST(NcclExchange, BeginsWhileBackwardPassesGoOn) {
   EXPECT_THAT(test::nccl_exchanges(), testing::ElementsAre(3));
 }
 
-TEST(NcclExchange, ErrorsNameTheRank) {
+TEST(NcclExchange, RankInErrors) {
   struct Trouble {
     test::NcclTrouble what;
     std::string text;
@@ -295,7 +295,7 @@ TEST(NcclExchange, IsAskedForWhereThereIsOneGpuOnlyIfTheOptionsSaySo) {
 }
 
 // An abort frees what the call that is under way uses. The fake ends the program then.
-TEST(NcclExchange, CommunicatorsAreAbortedBehindTheCallThatUsesThem) {
+TEST(NcclExchange, AbortedCommunicators) {
   for (const int refuses : {-1, 1}) {
     Towers towers({0, 1}, {4}, options_of(0));
     EXPECT_EQ(test::nccl_communicators(), 2);
@@ -315,7 +315,7 @@ TEST(NcclExchange, CommunicatorsAreAbortedBehindTheCallThatUsesThem) {
   }
 }
 
-TEST(NcclExchange, TowersAreAllOnGpusOrNone) {
+TEST(NcclExchange, MixedDevices) {
   expect_error(ErrorCode::invalid_argument, "all on GPUs, or all on the host", [] {
     Towers({0, kNoGpus}, {2}, options_of(0));
   });

@@ -75,7 +75,7 @@ class Breaks : public Classifier {
   }
 };
 
-TEST_P(Failures, ATowerThatThrowsEndsTheRunWithItsError) {
+TEST_P(Failures, TowerThatThrows) {
   for (const StrategyKind kind :
        {StrategyKind::replicated, StrategyKind::parameter_device, StrategyKind::spread,
         StrategyKind::async, StrategyKind::sync_replicas}) {
@@ -92,7 +92,7 @@ TEST_P(Failures, ATowerThatThrowsEndsTheRunWithItsError) {
   }
 }
 
-TEST_P(Failures, ALossThatIsNoNumberIsAnError) {
+TEST_P(Failures, LossThatIsNoNumber) {
   TrainOptions options = options_for(2, 4);
   options.strategy.update.schedule = Schedule::constant(1e38);
   options.epochs = 20;
@@ -102,7 +102,7 @@ TEST_P(Failures, ALossThatIsNoNumberIsAnError) {
   EXPECT_THAT(error->what(), testing::HasSubstr("the loss is no number at step"));
 }
 
-TEST_P(Failures, ALossThatIsNoNumberIsCountedIfTheRunContinues) {
+TEST_P(Failures, CountOfDivergedSteps) {
   TrainOptions options = options_for(2, 4);
   options.strategy.update.schedule = Schedule::constant(1e38);
   options.strategy.update.stop_if_diverged = false;
@@ -151,7 +151,7 @@ TEST(Losses, BeyondTheBoundAreAnErrorThatNamesStepAndTower) {
   EXPECT_EQ(trainer.run(nobody).steps, 16U);
 }
 
-TEST_P(Failures, ALabelThatThereIsNotIsAnError) {
+TEST_P(Failures, LabelOutOfRange) {
   const Dataset bad = points(64).map(
       [](Element element) {
         Element out{{"image", element["image"]},
@@ -167,7 +167,7 @@ TEST_P(Failures, ALabelThatThereIsNotIsAnError) {
                                                            : "in the batch of step 0"));
 }
 
-TEST_P(Failures, ABadElementEndsTheRunWithItsAddress) {
+TEST_P(Failures, BadElement) {
   const Dataset data = points(64).map(
       [](Element element) {
         if (element["label"].item<std::int64_t>() == 2) throw std::runtime_error("bad point");
@@ -180,7 +180,7 @@ TEST_P(Failures, ABadElementEndsTheRunWithItsAddress) {
               testing::AllOf(testing::HasSubstr("bad point"), testing::HasSubstr("check")));
 }
 
-TEST_P(Failures, DevicesThatFailEndTheRunWithTheirError) {
+TEST_P(Failures, FailedDevices) {
   struct Case {
     const char* devices;
     ErrorCode code;
@@ -202,7 +202,7 @@ TEST_P(Failures, DevicesThatFailEndTheRunWithTheirError) {
   }
 }
 
-TEST(GpuFailures, AnExchangeThatFailsNamesTheRank) {
+TEST(GpuFailures, FailedExchange) {
   TrainOptions options = test::options_for(2, 4);
   options.libraries = &test::fake_gpu();
   options.epochs = 50;

@@ -109,7 +109,7 @@ TEST(Follower, EvaluatesOnceBesideTraining) {
   EXPECT_EQ(steps_in(result), expected);
 }
 
-TEST(Follower, ACheckpointThatIsRemovedMeanwhileIsNone) {
+TEST(Follower, RemovedCheckpoint) {
   const TimeLimit limit(60);
   const TempFolder folder;
   // One is kept, and each step makes one: most are gone before they are read.
@@ -229,7 +229,7 @@ TEST(Follower, GivesUpWhereNobodyTrains) {
   EXPECT_TRUE(follower.run(nobody).stopped);
 }
 
-TEST(Follower, AnEndThatAnotherRunLeftIsNone) {
+TEST(Follower, EndOfAnotherRun) {
   const TimeLimit limit(60);
   const TempFolder folder;
   train(run_in(folder.path(), 10, 5));
@@ -242,7 +242,7 @@ TEST(Follower, AnEndThatAnotherRunLeftIsNone) {
   EXPECT_EQ(followed(options).evaluations.size(), 2U);
 }
 
-TEST(Follower, OneIsEnoughAndModelsHaveToAgree) {
+TEST(Follower, SecondFollowerAndOtherModel) {
   const TimeLimit limit(60);
   const TempFolder folder;
   train(run_in(folder.path(), 10, 5));

@@ -52,7 +52,7 @@ Taken take(const Dataset& batches, const RunOptions& options) {
   return taken;
 }
 
-TEST(FromTensorFlow, BatchesAreThoseOfTrainBatch) {
+TEST(FromTensorFlow, BatchesOfTrainBatch) {
   const Taken full = take(range(10).batch(4, {.drop_remainder = true}), {});
   EXPECT_EQ(full.sizes, golden("batch.sizes"));
   EXPECT_EQ(full.values, golden("batch"));
@@ -61,7 +61,7 @@ TEST(FromTensorFlow, BatchesAreThoseOfTrainBatch) {
   EXPECT_EQ(all.values, golden("batch_smaller_final"));
 }
 
-TEST(FromTensorFlow, ShuffledBatchesHoldWhatShuffleBatchDoes) {
+TEST(FromTensorFlow, BatchesOfShuffleBatch) {
   Taken taken =
       take(range(10).repeat(2).shuffle({.buffer = 8}).batch(4, {.drop_remainder = true}), {});
   EXPECT_EQ(taken.sizes, golden("shuffle_batch.sizes"));

@@ -28,7 +28,7 @@ using test::train;
 
 TrainObserver nobody;
 
-TEST(GoingOn, NumbersAreComparedWithAllDigits) {
+TEST(GoingOn, AllDigitsOfNumbers) {
   const TempFolder folder;
   train(options_in(folder.path(), 5));
   const auto with = [&](const char* optimizer, float clip_norm) {
@@ -80,7 +80,7 @@ TEST(GoingOn, OfFormatsToComeAreRefusedAndLeftAlone) {
   EXPECT_EQ(checkpoint_files(folder.path()).size(), 1U);
 }
 
-TEST(GoingOn, ARunMayBeMadeLongerWithASchedule) {
+TEST(GoingOn, LongerRunWithASchedule) {
   const TempFolder folder;
   const auto run = [&](std::uint64_t max_steps) {
     TrainOptions options = options_in(folder.path(), max_steps);
@@ -105,7 +105,7 @@ TEST(GoingOn, ARunMayBeMadeLongerWithASchedule) {
   EXPECT_EQ(log.count("from here on"), 1U) << "a run of the same length says nothing";
 }
 
-TEST(GoingOn, OtherTowersMakeTheSameStepsOfBatchesThatTheyDivide) {
+TEST(GoingOn, StepsOfOtherTowers) {
   const auto run = [](const std::string& folder, int towers, std::int64_t batch,
                       std::uint64_t steps) {
     TrainOptions options = options_in(folder, steps);

@@ -286,7 +286,7 @@ TEST(GpuDeterministic, TakesAlgorithmsThatAre) {
   }
 }
 
-TEST(GpuPool, AveragesTakeEvenPadding) {
+TEST(GpuPool, AveragesWithEvenPadding) {
   Pair pair(*open(Place::fake));
   penstock::test::expect_error(ErrorCode::invalid_argument, "same padding on both sides", [&] {
     pool(pair.there.tower(0) / "p", {Pooling::average, 3, 2, {0, 1}});
@@ -353,7 +353,7 @@ TEST_P(GpuLosses, OfVectorsAreTheHosts) {
               "p");
 }
 
-TEST_P(GpuLosses, EmbeddingAndDecayAreTheHosts) {
+TEST_P(GpuLosses, EmbeddingAndDecay) {
   const auto where = open(GetParam());
   if (!where) GTEST_SKIP() << "no GPU here";
   for (const bool deterministic : {false, true}) {

@@ -36,7 +36,7 @@ TrainOptions on_fakes(int towers, std::int64_t batch) {
 
 TrainObserver nobody;
 
-TEST(GpuTrainer, EveryStrategyLearnsAsOnTheHost) {
+TEST(GpuTrainer, EveryStrategy) {
   for (const StrategyKind kind :
        {StrategyKind::replicated, StrategyKind::parameter_device, StrategyKind::spread}) {
     for (const char* optimizer : {"sgd", "momentum:0.9", "adam"}) {
@@ -88,7 +88,7 @@ class Mixed : public Classifier {
   }
 };
 
-TEST(GpuTrainer, BucketsChangeNoBit) {
+TEST(GpuTrainer, BitsOfBuckets) {
   for (const GpuLibraries* libraries : {static_cast<const GpuLibraries*>(nullptr), &fake_gpu()}) {
     for (const StrategyKind kind : {StrategyKind::replicated, StrategyKind::spread}) {
       const auto digest = [&](std::size_t bucket) {
@@ -111,7 +111,7 @@ TEST(GpuTrainer, BucketsChangeNoBit) {
   }
 }
 
-TEST(GpuTrainer, ANetworkOverSeveralGpusIsTheSameNetwork) {
+TEST(GpuTrainer, NetworkOverSeveralGpus) {
   const auto trained = [&](int devices, StrategyKind kind, const std::string& checkpoints = "",
                            std::uint64_t steps = 0) {
     TrainOptions options = on_fakes(devices, 16);
@@ -143,14 +143,14 @@ TEST(GpuTrainer, ANetworkOverSeveralGpusIsTheSameNetwork) {
               testing::HasSubstr("4 layers can't be divided among 5 devices"));
 }
 
-TEST(GpuTrainer, ModelsThatDoNotDivideThemselvesAreRefused) {
+TEST(GpuTrainer, ModelsThatDoNotDivideThemselves) {
   TrainOptions options = on_fakes(2, 4);
   options.strategy.kind = StrategyKind::model_parallel;
   expect_error(ErrorCode::invalid_argument, "this model can't be divided among devices",
                [&] { Trainer(model_kind("text_match").make, points(8), std::nullopt, options); });
 }
 
-TEST(GpuTrainer, TowersThatDoNotWaitLearnToo) {
+TEST(GpuTrainer, TowersThatDoNotWait) {
   for (const StrategyKind kind : {StrategyKind::async, StrategyKind::sync_replicas}) {
     TrainOptions options = on_fakes(2, 16);
     options.epochs = 12;
@@ -162,7 +162,7 @@ TEST(GpuTrainer, TowersThatDoNotWaitLearnToo) {
   }
 }
 
-TEST(GpuTrainer, TheCifarNetworkTakesTheSameSteps) {
+TEST(GpuTrainer, CifarNetwork) {
   const ModelKind& kind = model_kind("cifar10");
   const auto losses = [&](const GpuLibraries* libraries, Precision precision) {
     TrainOptions options = options_for(1, 2);
@@ -198,7 +198,7 @@ TEST(GpuTrainer, GoesOnFromACheckpoint) {
   EXPECT_EQ(rest.digest, whole.digest);
 }
 
-TEST(GpuTrainer, WhatItCantDoIsRefused) {
+TEST(GpuTrainer, UnsupportedOptions) {
   const auto refused = [](TrainOptions options, const std::string& text) {
     expect_error(ErrorCode::invalid_argument, text,
                  [&] { Trainer(maker<Linear>(), points(8), std::nullopt, options); });

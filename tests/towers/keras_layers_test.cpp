@@ -115,7 +115,7 @@ void expect_dense(const Line& line, const Dataset& rows, const ColumnPtr& column
         << column->name << " at " << i;
 }
 
-TEST(KerasLayers, HashingAndCrossingAreOurs) {
+TEST(KerasLayers, HashingAndCrossing) {
   for (const Line& line : golden("hashing_words"))
     expect_ids(line, table(), hash_bucket_column("words", std::stoll(line.settings[0])));
   for (const Line& line : golden("hashing_numbers"))
@@ -126,7 +126,7 @@ TEST(KerasLayers, HashingAndCrossingAreOurs) {
                crossed_column({"words", {"numbers", DType::i64}}, std::stoll(line.settings[0])));
 }
 
-TEST(KerasLayers, LookupsHaveWhatIsOutOfTheVocabularyInFront) {
+TEST(KerasLayers, OutOfVocabularyLookups) {
   const auto behind = [](Line line, std::int64_t indices, std::size_t words) {
     for (double& id : line.values)
       id += id < static_cast<double>(indices) ? static_cast<double>(words)
@@ -145,7 +145,7 @@ TEST(KerasLayers, LookupsHaveWhatIsOutOfTheVocabularyInFront) {
                vocabulary_column("numbers", known, {.dtype = DType::i64, .oov_buckets = 1}));
 }
 
-TEST(KerasLayers, CategoryEncodingsAreIndicators) {
+TEST(KerasLayers, CategoryEncodings) {
   const ColumnPtr ids = identity_column("ids", 6, {.values = 3});
   expect_dense(golden("count").front(), id_table(), indicator_column(ids));
   expect_dense(golden("weighted_count").front(), id_table(),
@@ -163,7 +163,7 @@ TEST(KerasLayers, CategoryEncodingsAreIndicators) {
                indicator_column(identity_column("ids", 6, {.values = 1})));
 }
 
-TEST(KerasLayers, NormalizationsAndDiscretizationsAreOurs) {
+TEST(KerasLayers, NormalizationsAndDiscretizations) {
   for (const Line& line : golden("normalization")) {
     NumericOptions options;
     options.normalizer.subtract = std::stof(line.settings[0]);

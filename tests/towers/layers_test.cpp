@@ -78,7 +78,7 @@ void expect_derivatives(Layer& layer, const Array& in, const Array& weights, Arr
   }
 }
 
-TEST_P(EveryLayer, GradientsAreThoseOfFiniteDifferences) {
+TEST_P(EveryLayer, FiniteDifferences) {
   set_compute_threads(1);
   VariableStore store = host_store();
   const LayerPtr layer = GetParam().make(store.tower(0) / "layer");
@@ -226,7 +226,7 @@ TEST(BatchNorm, EvaluatesWithMovingStatistics) {
   EXPECT_FLOAT_EQ(store.of(0)[2]->value.data()[0], 1.5F);
 }
 
-TEST(BatchNorm, SynchronisedTowersAreAsOne) {
+TEST(BatchNorm, SynchronisedTowers) {
   const BatchNormOptions options{.channels = 2, .synchronised = true};
   const Array in = spread_array({6, 2, 2}, 1);
   const Array gradient = spread_array({6, 2, 2}, 2);
@@ -258,7 +258,7 @@ TEST(BatchNorm, SynchronisedTowersAreAsOne) {
   }
 }
 
-TEST(Layers, WrongShapesAreErrorsThatNameTheLayer) {
+TEST(Layers, WrongShapes) {
   VariableStore store = host_store();
   const LayerPtr convolution = conv2d(store.tower(0) / "c", {.in = 3, .out = 2, .kernel = 3});
   const LayerPtr full = dense(store.tower(0) / "d", {.in = 4, .out = 2});
@@ -273,7 +273,7 @@ TEST(Layers, WrongShapesAreErrorsThatNameTheLayer) {
   });
 }
 
-TEST(Layers, FirstLayersOweNoGradient) {
+TEST(Layers, FirstLayers) {
   VariableStore store = host_store();
   const LayerPtr layer = dense(store.tower(0), {.in = 4, .out = 2, .input_gradient = false});
   const Array in = spread_array({3, 4}, 1);
@@ -281,7 +281,7 @@ TEST(Layers, FirstLayersOweNoGradient) {
   EXPECT_TRUE(layer->backward(Array({3, 2}), pass_over(3)).empty());
 }
 
-TEST(Padding, SameIsTensorFlows) {
+TEST(Padding, Same) {
   const auto same = [](std::int64_t extent, std::int64_t kernel, std::int64_t stride) {
     const Padding padding = Padding::same(extent, kernel, stride);
     return std::pair(padding.low, padding.high);
@@ -292,7 +292,7 @@ TEST(Padding, SameIsTensorFlows) {
   EXPECT_EQ(same(4, 1, 4), std::pair(std::int64_t{0}, std::int64_t{0}));
 }
 
-TEST(Lrn, AlphaIsNotDividedByTheWindow) {
+TEST(Lrn, AlphaWithoutTheWindow) {
   VariableStore store = host_store();
   const LayerPtr layer = lrn(store.tower(0), {.radius = 1, .bias = 1, .alpha = 1, .beta = 0.5F});
   const Array in = array_of({1, 3}, {1, 2, 2});

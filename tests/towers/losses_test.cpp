@@ -43,7 +43,7 @@ void expect_loss_gradient(const std::function<double()>& loss, Array& input,
 }
 
 // A kernel that asks whether the loss is above zero takes NaN for a row that is right.
-TEST(Similarity, KernelsKeepTheNanOfARow) {
+TEST(Similarity, NanOfARow) {
   for (int input = 0; input < 3; ++input) {
     std::array<Array, 3> in{spread_array({2, 5}, 1), spread_array({2, 5}, 2),
                             spread_array({2, 5}, 3)};
@@ -76,7 +76,7 @@ TEST(Similarity, KernelsKeepTheNanOfARow) {
   }
 }
 
-TEST(Similarity, GradientsAreThoseOfFiniteDifferences) {
+TEST(Similarity, FiniteDifferences) {
   Array query = spread_array({4, 5}, 1);
   Array positive = spread_array({4, 5}, 2);
   Array negative = spread_array({4, 5}, 3);

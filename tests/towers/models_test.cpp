@@ -70,7 +70,7 @@ TEST(ModelInput, OfAnotherShapeOrDtypeIsRefusedBeforeAnythingRuns) {
   }
 }
 
-TEST(ModelInput, ThatFitsIsTaken) {
+TEST(ModelInput, FittingSpecs) {
   const std::vector<std::pair<const char*, Dataset>> cases{
       {"lenet", labelled({28, 28})},
       {"lenet", labelled({28, 28, 1})},
@@ -121,7 +121,7 @@ TEST(ModelInput, OfSmallLabelsIsRead) {
   EXPECT_EQ(labels, (std::vector<std::int64_t>{3, 7}));
 }
 
-TEST(ModelInput, ThatIsReadyGoesToTheModelAsItIs) {
+TEST(ModelInput, ReadyData) {
   const ModelKind& kind = model_kind("lenet");
   const Spec with_more = kind.ready.with({"key", DType::i64, {}}).with({kWeight, DType::f32, {}});
   const Dataset data = generate([] { return [](Element&) { return false; }; }, with_more);
@@ -140,7 +140,7 @@ TEST(ModelInput, ThatIsReadyGoesToTheModelAsItIs) {
 }
 
 // A tower sees rows of a batch; only a stage knows the record.
-TEST(ModelInput, ThatIsReadyNamesTheRecordOfAWrongLabel) {
+TEST(ModelInput, WrongLabelInReadyData) {
   const ModelKind& kind = model_kind("lenet");
   const Tensor image = Tensor::of<float>({4, 28, 28, 1}, std::vector<float>(4 * 28 * 28));
   const struct {

@@ -140,7 +140,7 @@ INSTANTIATE_TEST_SUITE_P(Places, PeersExchange,
                                          Place{"gpus_in_any_order", true, true}),
                          [](const auto& row) { return row.param.name; });
 
-TEST(PeersExchange, NcclHasADeviceOfEachProcess) {
+TEST(PeersExchange, NcclBetweenProcesses) {
   const TimeLimit limit(60);
   test::nccl_exchanges();
   gradients_of(4, {"gpus", true, true}, std::size_t{1} << 20);
@@ -150,7 +150,7 @@ TEST(PeersExchange, NcclHasADeviceOfEachProcess) {
   EXPECT_TRUE(test::nccl_exchanges().empty()) << "in order they are added up on the host";
 }
 
-TEST(PeersExchange, AProcessThatFailsEndsTheOthersTowers) {
+TEST(PeersExchange, FailedProcess) {
   const TimeLimit limit(60);
   for (const bool any_order : {false, true}) {
     test::Link gradients(2), between(2);

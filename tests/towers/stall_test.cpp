@@ -44,7 +44,7 @@ void expect_ledger(const TrainResult& result) {
   }
 }
 
-TEST(Stall, StepsThatTakeLongerThanTheInputNeverWait) {
+TEST(Stall, SlowSteps) {
   for (const FeedMode mode : {FeedMode::split, FeedMode::per_tower, FeedMode::sharded}) {
     // Other programs may take the machine away: then it is measured again. A machine with nothing
     // else to do shows at most 1 %; the bound tells a busy one from an input that holds steps back,
@@ -68,7 +68,7 @@ TEST(Stall, StepsThatTakeLongerThanTheInputNeverWait) {
   }
 }
 
-TEST(Stall, AnInputThatIsTooSlowIsBlamed) {
+TEST(Stall, SlowInput) {
   const Dataset slow = points(200).map(
       [](Element element) {
         std::this_thread::sleep_for(std::chrono::milliseconds(5));
@@ -89,7 +89,7 @@ TEST(Stall, AnInputThatIsTooSlowIsBlamed) {
   }
 }
 
-TEST(Stall, RealTrainingIsAccountedFor) {
+TEST(Stall, RealTraining) {
   const ModelKind& kind = model_kind("cifar10");
   TrainOptions options = options_for(2, 8);
   options.max_steps = 4;

@@ -94,7 +94,7 @@ class CarelessCheckpointStore : public CheckpointStore {
   }
 };
 
-TEST_F(CheckpointStore, ARunThatGoesOnEndsWithTheSameBits) {
+TEST_F(CheckpointStore, BitsOfAResumedRun) {
   const auto whole = train(options_in("", 30)).digest;
   train(options_in(kFolder, 17));
   EXPECT_EQ(steps(), (std::vector<std::uint64_t>{15, 17}));
@@ -113,7 +113,7 @@ TEST_F(FailingCheckpointStore, GivesTheSameBitsWhateverRequestsComeTo) {
   EXPECT_GT(server_.faults(), 24);
 }
 
-TEST_F(CheckpointStore, TheFirstOfTwoRunsThatSavesGoesOn) {
+TEST_F(CheckpointStore, TwoConcurrentRuns) {
   StoredCheckpoints first(kFolder, false);
   StoredCheckpoints second(kFolder, false);
   first.add(1, "one", {});
@@ -123,7 +123,7 @@ TEST_F(CheckpointStore, TheFirstOfTwoRunsThatSavesGoesOn) {
   EXPECT_EQ(steps(), (std::vector<std::uint64_t>{1, 3}));
 }
 
-TEST_F(CheckpointStore, WhatNoListNamesIsNothingAndRemoved) {
+TEST_F(CheckpointStore, UnlistedFile) {
   server_.replace("/b/run/step-000000000099-0123456789abcdef.safetensors", "of a killed run");
   EXPECT_TRUE(steps().empty());
   EXPECT_FALSE(Checkpoints(kFolder, true).newest());
@@ -139,7 +139,7 @@ TEST_F(CheckpointStore, WhatNoListNamesIsNothingAndRemoved) {
   EXPECT_EQ(steps(), (std::vector<std::uint64_t>{2}));
 }
 
-TEST_F(CheckpointStore, ADamagedOneIsPassedOver) {
+TEST_F(CheckpointStore, DamagedCheckpoint) {
   train(options_in(kFolder, 17));
   const std::string newest = StoredCheckpoints(kFolder, true).files().back().path;
   server_.replace("/b/run/" + newest.substr(kFolder.size() + 1), "damaged");
@@ -149,7 +149,7 @@ TEST_F(CheckpointStore, ADamagedOneIsPassedOver) {
   EXPECT_EQ(steps(), (std::vector<std::uint64_t>{15, 20}));
 }
 
-TEST_F(CheckpointStore, OneThatWasRemovedIsPassedOver) {
+TEST_F(CheckpointStore, RemovedCheckpoint) {
   train(options_in(kFolder, 17));
   default_file_system()->remove(StoredCheckpoints(kFolder, true).files().back().path);
   EXPECT_EQ(train(options_in(kFolder, 20)).resumed_at, 15U);

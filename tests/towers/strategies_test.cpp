@@ -67,7 +67,7 @@ T added_in_pairs(std::vector<T> level) {
   return level.front();
 }
 
-TEST(TreeSum, WhoeverHoldsAlignedPartsMayAddTheseUpFirst) {
+TEST(TreeSum, PartialSums) {
   constexpr std::size_t kValues = 33;
   for (std::size_t count = 1; count <= 17; ++count) {
     std::vector<std::vector<float>> values(count);
@@ -119,7 +119,7 @@ TEST(Collective, AddsUpTheSameBitsOnAllRanksAndNamesWhoIsMissing) {
   });
 }
 
-TEST(Collective, AnErrorEndsAllWaiting) {
+TEST(Collective, ErrorOfOneRank) {
   const std::unique_ptr<Collective> group = make_host_collective(2);
   on_all(2, [&](int rank) {
     if (rank == 0) {
@@ -131,7 +131,7 @@ TEST(Collective, AnErrorEndsAllWaiting) {
   expect_error(ErrorCode::device_lost, "gone", [&] { group->barrier(1); });
 }
 
-TEST(Strategies, SumWithANthOfTheRateEqualsAverage) {
+TEST(Strategies, SumAndAverage) {
   const auto run = [](Combine combine, double rate) {
     VariableStore store = small_store(4);
     StrategyOptions options = options_of(StrategyKind::replicated, combine);
@@ -226,7 +226,7 @@ TEST(SyncReplicas, WithAllReplicasHasTheBitsOfReplicated) {
   }
 }
 
-TEST(SyncReplicas, WhoIsLeftGoesOnWithTheTokensOfWhoLeft) {
+TEST(SyncReplicas, TokensOfADepartedTower) {
   VariableStore store = small_store(2);
   const StrategyPtr strategy = make_strategy(store, options_of(StrategyKind::sync_replicas));
   on_all(2, [&](int t) {
@@ -321,7 +321,7 @@ Counts strategy_of(int aggregate, const std::vector<std::int64_t>& durations, st
   return {stats.applied, stats.dropped, strategy.step()};
 }
 
-TEST(SyncReplicas, CountsAreThoseOfADiscreteEventModel) {
+TEST(SyncReplicas, CountsOfADiscreteEventModel) {
   struct Setting {
     int aggregate;
     std::vector<std::int64_t> durations;
@@ -345,7 +345,7 @@ TEST(SyncReplicas, CountsAreThoseOfADiscreteEventModel) {
   EXPECT_EQ(strategy_of(2, {101, 1'000'000}, 100'000).updates, 0U);
 }
 
-TEST(Strategies, NamesAreReadBack) {
+TEST(Strategies, NamesOfAllKinds) {
   for (const char* name :
        {"replicated", "parameter_device", "spread", "async", "sync_replicas", "model_parallel"})
     EXPECT_EQ(name_of(parse_strategy(name)), name);

@@ -16,7 +16,7 @@ penstock_tests(towers FILES variables layers updates strategies models classes c
   gpu_trainer exchange peers_exchange failures evaluation weights ${columns} servers/async_server servers/sync_server
   servers/table_rows servers/served_trainer servers/served_faults servers/table_training
   LIBRARIES penstock_towers test_fake_gpu test_own_device)
-penstock_test(towers/trainer SLOW "Trainer.ResNet18LearnsABatchByHeart")
+penstock_test(towers/trainer SLOW "Trainer.ResNet18OnOneBatch")
 penstock_test(towers/stall SLOW "*")
 penstock_test(towers/gpu)  # tools/gpu_check.py runs it by itself
 target_link_libraries(towers_gpu_test PRIVATE test_fake_gpu)

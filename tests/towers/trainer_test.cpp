@@ -100,15 +100,15 @@ void expect_alike(const ModelMaker& make, const Dataset& data, std::uint64_t ste
   }
 }
 
-TEST(Trainer, TowersAreAsOneWithTheirBatchesTogether) {
+TEST(Trainer, TowersAsOneWithBatchesTogether) {
   expect_alike(maker<Linear>(), points(640).shuffle(), 20, 1e-5);
 }
 
-TEST(Trainer, TowersAreAsOneWithDropoutToo) {
+TEST(Trainer, TowersAsOneWithDropout) {
   expect_alike(maker<Hidden>(), points(640).shuffle(), 20, 1e-5);
 }
 
-TEST(Trainer, TowersAreAsOneOnTheCifarNetwork) {
+TEST(Trainer, TowersAsOneOnTheCifarNetwork) {
   const ModelKind& kind = model_kind("cifar10");
   expect_alike(kind.make, kind.input(picture_twin(320).shuffle(), true),
                std::min<std::uint64_t>(20, steps_or(3)), 1e-4);
@@ -137,7 +137,7 @@ TEST(Trainer, LearnsInEveryStrategyAndFeedMode) {
   }
 }
 
-TEST(Trainer, SyncReplicasOfAllIsDeterministic) {
+TEST(Trainer, SyncReplicasOfAll) {
   const auto digest = [](StrategyKind kind, int aggregate) {
     TrainOptions options = options_for(3, 8);
     options.deterministic = true;
@@ -185,7 +185,7 @@ TEST(Trainer, LearnsRealPictures) {
   EXPECT_LT(mean(result.losses, steps - 5, steps), mean(result.losses, 0, 5) - 0.1);
 }
 
-TEST(Trainer, ANetworkOverSeveralDevicesIsTheSameNetwork) {
+TEST(Trainer, NetworkOverSeveralDevices) {
   const auto digest = [](int devices, StrategyKind kind) {
     TrainOptions options = options_for(devices, 16);
     options.epochs = 2;
@@ -201,7 +201,7 @@ TEST(Trainer, ANetworkOverSeveralDevicesIsTheSameNetwork) {
               testing::HasSubstr("4 layers can't be divided among 5 devices"));
 }
 
-TEST(Trainer, ResNet18LearnsABatchByHeart) {
+TEST(Trainer, ResNet18OnOneBatch) {
   TrainOptions options = options_for(1, 32);
   options.epochs = 20;
   options.strategy.update = {make_optimizer("momentum:0.9"), Schedule::constant(0.02)};
@@ -235,7 +235,7 @@ TEST(Trainer, MatchesTexts) {
   EXPECT_GT(result.evaluation->accuracy, 0.9);
 }
 
-TEST(Trainer, TheSameRunGivesTheSameBits) {
+TEST(Trainer, BitsOfARepeatedRun) {
   const auto digest = [](std::uint64_t seed) {
     TrainOptions options = options_for(3, 8);
     options.seed = seed;
@@ -247,7 +247,7 @@ TEST(Trainer, TheSameRunGivesTheSameBits) {
   EXPECT_NE(digest(1), digest(2));
 }
 
-TEST(Trainer, EpochEndsGiveTheStepsThatAreDocumented) {
+TEST(Trainer, StepsOfEpochEnds) {
   const auto steps = [](EpochEnd end) {
     TrainOptions options = options_for(2, 8);
     options.feed.end = end;
@@ -281,7 +281,7 @@ TEST(Trainer, EvaluatesWhenAskedAndTellsInOrder) {
   EXPECT_THAT(log.evaluated, testing::ElementsAre(4, 8, 10));
 }
 
-TEST(Trainer, TowersThatDoNotWaitMakeExactlyTheUpdatesThatWereAsked) {
+TEST(Trainer, UpdatesOfTowersThatDoNotWait) {
   struct Log final : TrainObserver {
     void on_evaluation(const Evaluation& evaluation) override {
       evaluated.push_back(evaluation.step);
@@ -311,7 +311,7 @@ TEST(Trainer, TowersThatDoNotWaitMakeExactlyTheUpdatesThatWereAsked) {
   }
 }
 
-TEST(Trainer, NoBatchIsLostWhereTowersThatDoNotWaitStop) {
+TEST(Trainer, StopOfTowersThatDoNotWait) {
   for (const FeedMode mode : {FeedMode::split, FeedMode::per_tower, FeedMode::sharded}) {
     for (const std::uint64_t every : {1U, 5U}) {
       TrainOptions options = options_for(3, 4);
@@ -327,7 +327,7 @@ TEST(Trainer, NoBatchIsLostWhereTowersThatDoNotWaitStop) {
   }
 }
 
-TEST(Trainer, EveryTowersStepsAreCounted) {
+TEST(Trainer, StepsOfEveryTower) {
   for (int run = 0; run < 30; ++run) {
     TrainOptions options = options_for(2, 8);
     options.max_steps = 2;
@@ -354,7 +354,7 @@ TEST(Trainer, StopsAfterTheStepAtHand) {
   EXPECT_LE(trainer.run(stopper).steps, 8U);
 }
 
-TEST(Trainer, WrongOptionsAreRefused) {
+TEST(Trainer, InvalidOptions) {
   const auto refused = [](const std::function<void(TrainOptions&)>& change,
                           const std::string& text) {
     TrainOptions options = options_for(1, 4);

@@ -74,7 +74,7 @@ TEST(Optimizers, LeaveVariablesWithoutGradientAlone) {
   EXPECT_EQ(updater.slots(1).arrays[0].data()[0], 0);
 }
 
-TEST(Optimizers, WrongOnesAreRefused) {
+TEST(Optimizers, InvalidTexts) {
   for (const char* text : {"", "sdg", "sgd:1", "momentum:1", "momentum:x", "adam:0.9:2",
                            "adam:1e999", "momentum:0.9:1", "adam:"})
     expect_error(ErrorCode::invalid_argument, "optimizer", [&] { make_optimizer(text); });
@@ -147,7 +147,7 @@ TEST(Schedules, FollowTheirFormulas) {
   }
 }
 
-TEST(Schedules, WrongOnesAreRefused) {
+TEST(Schedules, InvalidTexts) {
   for (const char* text : {"", "constant", "constant:-1", "constant:nan", "step:1:0.5",
                            "step:1:0.5:0", "one_cycle:0.1:1", "cosine:1:2", "linear:1"})
     expect_error(ErrorCode::invalid_argument, "schedule", [&] { Schedule::parse(text); });

@@ -48,7 +48,7 @@ TEST(Array, LeavesItsMemoryAlone) {
   EXPECT_EQ(memory.held, 0);
 }
 
-TEST(Variables, FirstTowerCreatesAndOthersGetTheSameValues) {
+TEST(Variables, SameValuesOfAllTowers) {
   VariableStore store = host_store(2);
   const VariableOptions options{Initializer::normal(1)};
   Variable& a = (store.tower(0) / "fc").get("weights", {3, 4}, options);
@@ -82,7 +82,7 @@ TEST(Variables, ArePackedWithZerosInBetween) {
   }
 }
 
-TEST(Variables, RulesOfSharingNameTheVariable) {
+TEST(Variables, RulesOfSharing) {
   VariableStore store = host_store(2);
   const Scope first = store.tower(0) / "conv1";
   Variable& created = first.get("weights", {2, 2}, {});
@@ -103,7 +103,7 @@ TEST(Variables, RulesOfSharingNameTheVariable) {
                [&] { store.pack(); });
 }
 
-TEST(Variables, ValuesAreAFunctionOfSeedAndName) {
+TEST(Variables, ValuesBySeedAndName) {
   const auto draw = [](std::uint64_t seed, const char* name, bool other_first) {
     VariableStore store = host_store(1, seed);
     if (other_first) store.tower(0).get("other", {5}, {Initializer::normal(1)});
@@ -115,7 +115,7 @@ TEST(Variables, ValuesAreAFunctionOfSeedAndName) {
   EXPECT_THAT(draw(1, "a", false), testing::Each(testing::AllOf(testing::Ge(-1), testing::Le(1))));
 }
 
-TEST(Variables, DigestSeesEveryValue) {
+TEST(Variables, DigestOfEveryValue) {
   VariableStore store = host_store(1);
   Variable& variable = store.tower(0).get("v", {3}, {});
   store.pack();
@@ -125,7 +125,7 @@ TEST(Variables, DigestSeesEveryValue) {
   EXPECT_NE(before, store.digest());
 }
 
-TEST(Variables, NoTowersAreRefused) {
+TEST(Variables, NoTowers) {
   expect_error(ErrorCode::invalid_argument, "no towers", [] { VariableStore store({}, 1); });
 }
 

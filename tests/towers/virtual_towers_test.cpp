@@ -69,7 +69,7 @@ class VirtualTowers : public testing::TestWithParam<std::pair<StrategyKind, Feed
   }
 };
 
-TEST_P(VirtualTowers, AnyNumberOfDevicesHasTheBitsOfAsManyAsTowers) {
+TEST_P(VirtualTowers, BitsOfAnyNumberOfDevices) {
   const TimeLimit limit(100);
   for (const int towers : {4, 6, 8}) {
     const TrainResult all = train(options(towers, towers));
@@ -86,7 +86,7 @@ TEST_P(VirtualTowers, AnyNumberOfDevicesHasTheBitsOfAsManyAsTowers) {
   EXPECT_NE(train(options(4, 4)).digest, train(options(8, 8)).digest);
 }
 
-TEST_P(VirtualTowers, TheirNumberIsKeptInTheCheckpoint) {
+TEST_P(VirtualTowers, NumberInTheCheckpoint) {
   const TimeLimit limit(100);
   const TrainResult straight = train(options(0, 4));
   const TempFolder folder;
@@ -133,7 +133,7 @@ TEST(VirtualTowers, AreRefusedWhereTheyCantBeDivided) {
   refused(async, "4 virtual towers on 2 devices: only replicated");
 }
 
-TEST(VirtualTowers, OnesOfADeviceComputeOneAfterTheOther) {
+TEST(VirtualTowers, OrderOfThoseOfADevice) {
   const TimeLimit limit(60);
   static std::atomic<int> at_once{0}, most{0};
   // Where none waits for another's statistics within a step, a device has one step at a time.

@@ -95,7 +95,7 @@ TEST(Weights, OfNothingMakeRowsDoNothing) {
   EXPECT_EQ(found.evaluation->rows, 40);
 }
 
-TEST(Weights, ThatAreNoneAreRefused) {
+TEST(Weights, InvalidWeights) {
   TrainOptions options = options_for(1, 4);
   for (const double wrong : {-1.0, std::nan("")}) {
     options.class_weights = {{"1", wrong}};

@@ -25,7 +25,7 @@ using test::Values;
 using test::values_of;
 using testing::ElementsAre;
 
-TEST(Division, TheLargestGoFirstToWhoHasLeast) {
+TEST(Division, LargestFirst) {
   struct Case {
     std::vector<std::uint64_t> bytes;
     int servers;
@@ -66,7 +66,7 @@ TEST(AsyncServer, AppliesEachPushAtOnceAndGivesWhatChanged) {
   EXPECT_EQ(server.figures("run").staleness, (std::vector<std::uint64_t>{1, 1}));
 }
 
-TEST(AsyncServer, APushIsAppliedOnceHoweverOftenItComes) {
+TEST(AsyncServer, RepeatedPush) {
   ShardServer server;
   open_run(server, small_beginning("async", 2));
   for (int again = 0; again < 3; ++again) {
@@ -85,7 +85,7 @@ TEST(AsyncServer, APushIsAppliedOnceHoweverOftenItComes) {
   EXPECT_EQ(figures.repeated, 2U);
 }
 
-TEST(AsyncServer, WhatIsTooOldOrOneTooManyDoesNotCount) {
+TEST(AsyncServer, StaleAndSurplusPushes) {
   struct Step {
     int replica;
     std::uint64_t number, seen;
@@ -113,7 +113,7 @@ TEST(AsyncServer, WhatIsTooOldOrOneTooManyDoesNotCount) {
   EXPECT_EQ(figures.dropped, 1U);
 }
 
-TEST(AsyncServer, ServerZeroPromisesWhatCountsOnAllServers) {
+TEST(AsyncServer, PromisesOfServerZero) {
   const TimeLimit limit(60);
   Beginning beginning = small_beginning("async", 2);
   beginning.servers = {"x", "y"};
@@ -144,7 +144,7 @@ TEST(AsyncServer, ServerZeroPromisesWhatCountsOnAllServers) {
   EXPECT_EQ(values_of(first, trainee(0), 0), values_of(second, trainee(0), 0));
 }
 
-TEST(AsyncServer, APromiseToALostProcessGoesToOthers) {
+TEST(AsyncServer, PromiseToALostProcess) {
   const TimeLimit limit(60);
   test::HandClock clock;
   Beginning beginning = small_beginning("async", 2);
@@ -240,7 +240,7 @@ TEST(AsyncServer, TellsTheLostFromTheSlow) {
 
 /// Who is started again with all others, after the chief's death, may be there before that is
 /// known.
-TEST(AsyncServer, WhoComesAgainWaitsForASignOfTheChief) {
+TEST(AsyncServer, RestartedProcess) {
   const TimeLimit limit(60);
   test::HandClock clock;
   ShardServer server({.peer_timeout = milliseconds(1000), .now = clock.reader()});
@@ -269,7 +269,7 @@ TEST(AsyncServer, WhoComesAgainWaitsForASignOfTheChief) {
                [&] { static_cast<void>(enter("c", milliseconds(20'000))); });
 }
 
-TEST(AsyncServer, WhoHadComeToItsEndIsNotAwaited) {
+TEST(AsyncServer, FinishedProcess) {
   test::HandClock clock;
   ShardServer server({.peer_timeout = milliseconds(1000),
                       .join_timeout = milliseconds(5000),
@@ -293,7 +293,7 @@ TEST(AsyncServer, WhoHadComeToItsEndIsNotAwaited) {
   EXPECT_EQ(figures.lost_ms, 5100U);
 }
 
-TEST(AsyncServer, WhereAllAreNeededALossEndsTheRun) {
+TEST(AsyncServer, LossWhereAllAreNeeded) {
   test::HandClock clock;
   ShardServer server({.peer_timeout = milliseconds(1000), .now = clock.reader()});
   Beginning beginning = small_beginning("async", 2);
@@ -307,7 +307,7 @@ TEST(AsyncServer, WhereAllAreNeededALossEndsTheRun) {
                [&] { static_cast<void>(server.beat(trainee(0), {})); });
 }
 
-TEST(AsyncServer, ALostChiefEndsTheRunForAll) {
+TEST(AsyncServer, LostChief) {
   test::HandClock clock;
   ShardServer server({.peer_timeout = milliseconds(1000), .now = clock.reader()});
   open_run(server, small_beginning("async", 2));
@@ -327,7 +327,7 @@ TEST(AsyncServer, ALostChiefEndsTheRunForAll) {
                [&] { static_cast<void>(server.enter(trainee(1, "b"), {}, milliseconds(1))); });
 }
 
-TEST(AsyncServer, ProcessesWithOtherFactsAreRefusedByName) {
+TEST(AsyncServer, ProcessesWithOtherFacts) {
   ShardServer server;
   Beginning beginning = small_beginning("async", 1);
   beginning.facts = {{"seed", "3"}};
@@ -341,7 +341,7 @@ TEST(AsyncServer, ProcessesWithOtherFactsAreRefusedByName) {
   });
 }
 
-TEST(AsyncServer, WhatWasKeptStaysAsItWas) {
+TEST(AsyncServer, KeptState) {
   ShardServer server;
   Beginning beginning = small_beginning("async", 2);
   beginning.optimizer = "momentum:0.5";

@@ -108,7 +108,7 @@ std::vector<Ended> run_all_killed(LocalServers& servers, const ModelMaker& make,
   return ended;
 }
 
-TEST(ServedFaults, KilledWorkersAndLostCallsLeaveTheBitsAsTheyAre) {
+TEST(ServedFaults, BitsAcrossKillsAndLostCalls) {
   const TimeLimit limit(300);
   const Dataset data = points(640).shuffle();
   TrainOptions options = options_of(StrategyKind::replicated);
@@ -127,7 +127,7 @@ TEST(ServedFaults, KilledWorkersAndLostCallsLeaveTheBitsAsTheyAre) {
   }
 }
 
-TEST(ServedFaults, EachBatchIsPushedToEachServerOnceThoughWorkersAreKilled) {
+TEST(ServedFaults, PushesOfKilledWorkers) {
   const TimeLimit limit(300);
   std::uint64_t repeated = 0;
   for (std::uint64_t seed = 1; seed <= 4; ++seed) {
@@ -175,7 +175,7 @@ TrainResult run_paced(LocalServers& servers, const TrainOptions& options, int pr
 }
 
 // tensorflow#20342: a worker that runs out of data keeps its token, and the others wait for ever.
-TEST(KnownHangs, WhoRunsOutOfDataGivesBackItsToken) {
+TEST(KnownHangs, TokenOfAWorkerOutOfData) {
   const TimeLimit limit(60);
   LocalServers servers(2, kLong);
   const TrainOptions options = options_of(StrategyKind::sync_replicas);
@@ -195,7 +195,7 @@ TEST(KnownHangs, WhoRunsOutOfDataGivesBackItsToken) {
 }
 
 // tensorflow#24997: the chief ends with its own data, and takes the session from the others.
-TEST(KnownHangs, TheChiefWaitsForWhoIsSlow) {
+TEST(KnownHangs, SlowWorker) {
   const TimeLimit limit(60);
   LocalServers servers(1, kLong);
   const TrainOptions options = options_of(StrategyKind::async);
@@ -211,7 +211,7 @@ TEST(KnownHangs, TheChiefWaitsForWhoIsSlow) {
 }
 
 // tensorflow#21305: servers and the chief never end, because a worker does not come back.
-TEST(KnownHangs, ServersAndTheChiefEndWithoutAWorkerThatDied) {
+TEST(KnownHangs, DeadWorker) {
   const TimeLimit limit(60);
   for (const StrategyKind kind : {StrategyKind::async, StrategyKind::sync_replicas}) {
     LocalServers servers(2, milliseconds(700));
@@ -261,7 +261,7 @@ void wait_for_steps(LocalServers& servers, std::uint64_t steps) {
   while (made() < steps) std::this_thread::sleep_for(milliseconds(10));
 }
 
-TEST(ServedFaults, WithoutItsChiefTheRunEndsForAllAndNamesIt) {
+TEST(ServedFaults, LostChief) {
   const TimeLimit limit(60);
   LocalServers servers(2, milliseconds(700));
   const TrainOptions options = options_of(StrategyKind::sync_replicas);
@@ -305,7 +305,7 @@ class Dying final : public Borrowed {
 };
 
 // A server ends because of another one's end, and a step may wait for it meanwhile.
-TEST(ServedFaults, OfServersThatAreLostTheFirstIsNamed) {
+TEST(ServedFaults, FirstLostServer) {
   const TimeLimit limit(60);
   for (int first = 0; first < 2; ++first) {
     LocalServers servers(2, kLong);
@@ -340,7 +340,7 @@ class Paced final : public Linear {
 };
 
 // Servers have what was kept of each, which with async need not be the same pushes.
-TEST(ServedFaults, AfterTheChiefDiedAsyncGoesOnFromTheCheckpointWithEachBatchOnce) {
+TEST(ServedFaults, ResumeAfterTheChiefDied) {
   const TimeLimit limit(120);
   const Dataset data = points(6400).shuffle();
   for (int round = 0; round < 3; ++round) {

@@ -50,7 +50,7 @@ TrainResult on_one_process(const ModelMaker& make, const Dataset& data, TrainOpt
   return trainer.run(nobody);
 }
 
-TEST(ServedTrainer, SyncReplicasOfAllHasTheBitsOfReplicated) {
+TEST(ServedTrainer, BitsOfSyncReplicasOfAll) {
   const TimeLimit limit(300);
   struct Case {
     std::string optimizer;
@@ -83,7 +83,7 @@ TEST(ServedTrainer, SyncReplicasOfAllHasTheBitsOfReplicated) {
   }
 }
 
-TEST(ServedTrainer, AsyncLearnsAndCountsExactly) {
+TEST(ServedTrainer, StepsOfAsync) {
   const TimeLimit limit(300);
   struct Case {
     int servers, towers, max_staleness;
@@ -126,7 +126,7 @@ TEST(ServedTrainer, AsyncLearnsAndCountsExactly) {
   }
 }
 
-TEST(ServedTrainer, BackupsDropWhatIsStale) {
+TEST(ServedTrainer, StalePushesOfBackups) {
   const TimeLimit limit(300);
   TrainOptions options = options_of(StrategyKind::sync_replicas, "sgd", 0);
   options.strategy.aggregate = 2;

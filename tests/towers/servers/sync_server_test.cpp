@@ -114,7 +114,7 @@ class Schedule {
   std::vector<bool> alive_;
 };
 
-TEST(SyncServer, TwentySchedulesGoAsWorkedOutByHand) {
+TEST(SyncServer, TwentySchedules) {
   const TimeLimit limit(60);
   for (const test::WorkedOut& one : test::schedules()) {
     SCOPED_TRACE(one.name);
@@ -131,7 +131,7 @@ TEST(SyncServer, TwentySchedulesGoAsWorkedOutByHand) {
   }
 }
 
-TEST(SyncServer, AnUpdateIsTheMeanOverRowsAndStatisticsAreTheFirstReplicas) {
+TEST(SyncServer, MeanOverRowsAndStatistics) {
   ShardServer server;
   open_run(server, small_beginning("sync_replicas", 2));
   Values none;
@@ -145,7 +145,7 @@ TEST(SyncServer, AnUpdateIsTheMeanOverRowsAndStatisticsAreTheFirstReplicas) {
   EXPECT_THAT(values_of(server, trainee(0), 1), ElementsAre(1 - (0.25F / 4 + 0.75F * 3 / 4)));
 }
 
-TEST(SyncServer, ACommitWithoutTheTokenOrThePushIsRefused) {
+TEST(SyncServer, CommitWithoutTokenOrPush) {
   ShardServer server;
   open_run(server, small_beginning("sync_replicas", 2));
   expect_error(ErrorCode::invalid_argument, "push 1 of replica 0 is not here",
@@ -163,7 +163,7 @@ TEST(SyncServer, ACommitWithoutTheTokenOrThePushIsRefused) {
   }
 }
 
-TEST(SyncServer, WhatWaitsForAnUpdateIsNotInASnapshot) {
+TEST(SyncServer, SnapshotBeforeAnUpdate) {
   test::HandClock clock;
   ShardServer server({.now = clock.reader()});
   open_run(server, small_beginning("sync_replicas", 2));
@@ -181,7 +181,7 @@ TEST(SyncServer, WhatWaitsForAnUpdateIsNotInASnapshot) {
   EXPECT_EQ(entered.feed.position, "behind it");
 }
 
-TEST(SyncServer, WhoComesWhenTheRunHasEndedWellIsToldSo) {
+TEST(SyncServer, ProcessAfterTheEnd) {
   const TimeLimit limit(60);
   ShardServer server;
   server.begin(small_beginning("sync_replicas", 2), trainee(0));

@@ -60,7 +60,7 @@ std::vector<float> rows_of(ShardServer& server, std::uint32_t variable,
   return values;
 }
 
-TEST(TableRows, OnlyRowsThatArePushedChangeAndNoTableIsGivenWhole) {
+TEST(TableRows, ChangedRows) {
   Beginning beginning = tables("async", 1, "sgd", kRows);
   beginning.variables.pop_back();
   ShardServer server;
@@ -81,7 +81,7 @@ TEST(TableRows, OnlyRowsThatArePushedChangeAndNoTableIsGivenWhole) {
                [&] { rows_of(server, 0, {kRows}); });
 }
 
-TEST(TableRows, ARowThatComesEachTimeIsUpdatedAsAVariable) {
+TEST(TableRows, RowOfEveryPush) {
   for (const std::string optimizer : {"sgd", "momentum:0.9", "nesterov:0.9", "adam"}) {
     SCOPED_TRACE(optimizer);
     ShardServer server;
@@ -103,7 +103,7 @@ TEST(TableRows, ARowThatComesEachTimeIsUpdatedAsAVariable) {
   }
 }
 
-TEST(TableRows, SyncReplicasAddsThemAsIfAllHadPushedAllRows) {
+TEST(TableRows, RowsOfSyncReplicas) {
   ShardServer server;
   Beginning beginning = tables("sync_replicas", 3, "sgd", 10);
   beginning.clip_norm = 0.5F;
@@ -148,7 +148,7 @@ TEST(ServedPosition, IsReadBackAndNothingElseIs) {
   }
 }
 
-TEST(StopGate, AllTowersGoOnToTheMostThatOneHasBegun) {
+TEST(StopGate, StepOfTheFirstTower) {
   StopGate gate(3);
   for (int i = 0; i < 3; ++i) EXPECT_TRUE(gate.pass(0, false));
   EXPECT_TRUE(gate.pass(1, false));

@@ -69,7 +69,7 @@ TEST(TableTraining, BySgdHasTheBitsOfReplicated) {
 }
 
 /// One replica makes the updates that one process makes, as its gradients are clipped there.
-TEST(TableTraining, AsyncOfOneReplicaIsOneProcess) {
+TEST(TableTraining, AsyncOfOneReplica) {
   const TimeLimit limit(300);
   for (const float clip_norm : {0.0F, 0.05F}) {
     TrainOptions options = options_of(StrategyKind::async, "sgd", clip_norm);
@@ -115,7 +115,7 @@ class CountsRows final : public test::Borrowed {
   Count& count_;
 };
 
-TEST(TableTraining, NothingButRowsThatAreNamedIsPulledAndPushedAndChanged) {
+TEST(TableTraining, NamedRows) {
   const TimeLimit limit(300);
   const Dataset data = bags(64, kRows);
   std::set<std::int64_t> named;
@@ -168,7 +168,7 @@ TEST(TableTraining, GoesOnFromACheckpoint) {
   EXPECT_EQ(trained(30, folder.path()), trained(30, ""));
 }
 
-TEST(TableTraining, TowersOnGpusPullAndPushRowsToo) {
+TEST(TableTraining, TowersOnGpus) {
   const TimeLimit limit(300);
   const auto trained = [&](const GpuLibraries* libraries, CountsRows::Count& count) {
     TrainOptions options = options_of(StrategyKind::async, "sgd", 0.1F);
@@ -193,7 +193,7 @@ TEST(TableTraining, TowersOnGpusPullAndPushRowsToo) {
   EXPECT_EQ(there.pushed, here.pushed);
 }
 
-TEST(TableTraining, AnIdThatThereIsNotIsNamed) {
+TEST(TableTraining, UnknownId) {
   const TimeLimit limit(60);
   TrainOptions options = options_of(StrategyKind::async, "sgd", 0);
   LocalServers servers(1, kPeerTimeout);
