@@ -19,7 +19,7 @@
 
 #include "cluster/parameter_servers.h"
 #include "towers/servers/served_job.h"
-#include "towers/servers/served_part.h"
+#include "towers/servers/served_loop.h"
 #include "towers/servers/shard_server.h"
 #include "towers/train/tower_set.h"
 #include "towers/train/tower_steps.h"
@@ -86,10 +86,11 @@ void train(char** arguments) {
   given.strategy.served = &job;
   const towers::TrainOptions options = towers::completed(given);
   towers::TowerSet set(kind.make, options, {});
-  const towers::StrategyPtr strategy = towers::make_strategy(set.store(), options.strategy);
-  auto& served = dynamic_cast<towers::ServedStrategy&>(*strategy);
-  towers::ServedPart part(served, job);
-  static_cast<void>(part.start(options, 0, 0, std::nullopt));
+  auto strategy = std::make_unique<towers::ServedStrategy>(set.store(), options.strategy);
+  towers::ServedStrategy& served = *strategy;
+  const std::atomic<bool> stopped{false};
+  towers::ServedLoop loop({set, options, stopped}, std::move(strategy));
+  static_cast<void>(loop.start(std::nullopt, 0, 0));
   Feed feed(kind.input(cifar10({arguments[6]}), false).batch(options.batch), options.devices,
             options.feed);
   set.run(
@@ -101,7 +102,7 @@ void train(char** arguments) {
         batch->release(set.stream(tower));
       },
       [&](const Status& status) {
-        strategy->fail(status);
+        served.fail(status);
         feed.cancel();
       });
 }

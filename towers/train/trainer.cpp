@@ -15,17 +15,14 @@
 #include "towers/checkpoint/going_on.h"
 #include "towers/checkpoint/run_settings.h"
 #include "towers/evaluate/evaluations.h"
-#include "towers/servers/served_part.h"
-#include "towers/servers/stop_gate.h"
-#include "towers/strategies/kinds.h"
 #include "towers/train/feed_ends.h"
 #include "towers/train/joint_start.h"
 #include "towers/train/settled_stats.h"
 #include "towers/train/step_log.h"
 #include "towers/train/tower_set.h"
 #include "towers/train/tower_steps.h"
+#include "towers/train/train_loop.h"
 #include "towers/train/train_plan.h"
-#include "towers/train/update_tickets.h"
 
 namespace penstock::towers {
 
@@ -44,23 +41,22 @@ class Trainer::Impl {
         options_(planned(train, std::move(options), found_ ? kept_towers(*found_) : KeptTowers())),
         steps_(steps_of(train, options_)),
         towers_(make, options_, parts_),
-        strategy_(make_strategy(store(), with_turns(options_.strategy))) {
+        loop_(make_train_loop({towers_, options_, stopped_}, with_turns(options_.strategy))) {
     std::optional<RunPosition> position;
-    if (found_) position = go_on_from(*found_, store(), *strategy_, options_, steps_);
+    if (found_) position = go_on_from(*found_, store(), strategy(), options_, steps_);
     found_.reset();
     if (!position && !options_.initial_variables.empty()) {
       import_variables(store(), options_.initial_variables, options_.cast_initial_variables);
-      strategy_->restore(0);
+      strategy().restore(0);
     }
-    batches_of_tower_ = batches_of_tower(train, options_);
-    const std::string input = begin_or_enter(position);
-    resumed_at_ = strategy_->step();
+    const std::string input = loop_->start(position ? std::optional(position->feed) : std::nullopt,
+                                           steps_, batches_of_tower(train, options_));
+    resumed_at_ = strategy().step();
     if (peers() != nullptr) check_alike(*peers(), resumed_at_, store().digest());
     open_feed(labelled(train, classes_, options_.class_weights, kTrainingData), input,
               position ? position->file : "");
     epoch_ = ended_epochs();
     batches_before_ = feed_->stats().batches;
-    for (int t = 0; t < towers_.size(); ++t) begun_.push_back(feed_->taken(number(t)));
     if (!test) return;
     const Dataset eval = labelled(*test, classes_, options_.class_weights, kEvaluationData);
     evaluations_.emplace(make, towers_, eval, options_);
@@ -70,44 +66,41 @@ class Trainer::Impl {
   Evaluation evaluate() {
     if (!evaluations_)
       throw Error(ErrorCode::invalid_argument, "there is no dataset to evaluate with");
-    return evaluations_->now(strategy_->step());
+    return evaluations_->now(strategy().step());
   }
 
   void stop() noexcept { stopped_ = true; }
   std::uint64_t planned_steps() const noexcept { return steps_; }
   FeedStats feed_stats() const { return feed_->stats(); }
   VariableStore& store() noexcept { return towers_.store(); }
-  Strategy& strategy() noexcept { return *strategy_; }
+  Strategy& strategy() const noexcept { return loop_->strategy(); }
   const std::vector<std::string>& classes() const noexcept { return classes_; }
 
   TrainResult run(TrainObserver& observer) try {
     observer_ = &observer;
-    StepLog log(strategy_->synchronous() ? towers_.size() : 1, observer, options_.strategy.update,
+    StepLog log(strategy().synchronous() ? towers_.size() : 1, observer, options_.strategy.update,
                 peers());
     TrainResult result;
     while (!over()) {
       const bool ended = run_steps(log, next_stop());
-      if (served_) served_->told(*feed_);
       make_stop(ended, result);
     }
-    if (served_) end_served();
+    wait_for_others();
     if (!stopping()) evaluate_now(result);
     if (evaluations_) evaluations_->take(result, observer);
-    if (served_ && served_->is_chief())
-      served_->end(stopping() ? Error(ErrorCode::cancelled, "the chief was stopped") : Status());
+    loop_->end();
     result.early_stopped = early_stopped_;
     result.stopped = stopping() && !early_stopped_;
     result.resumed_at = resumed_at_;
-    result.steps = strategy_->step();
+    result.steps = strategy().step();
     log.report(result);
     result.train_s = train_s_;
-    result.strategy = strategy_->stats();
-    if (served_) served_->report(result);
+    loop_->report(result);
     result.digest = store().digest();
     result.feed = settled_stats(*feed_, batches_before_, towers_.all());
     return result;
   } catch (const Error& error) {
-    if (served_) served_->throw_first_loss(error);
+    loop_->throw_first_loss(error);
     throw;
   }
 
@@ -122,73 +115,57 @@ class Trainer::Impl {
     FeedOptions feed = options_.feed;
     feed.run.seed = options_.seed;
     feed.run.epochs = options_.epochs;
-    if (!strategy_->synchronous() && !served_ && feed.mode == FeedMode::per_tower)
-      feed.in_turn = options_.deterministic;
+    feed.in_turn = loop_->in_turn(feed.in_turn);
     feed.run.exact_state = options_.deterministic;
     const Dataset batches = batches_to_train(train, options_);
     // The feed is for all processes' towers: its elements, ends and positions are those of one.
-    if (peers() != nullptr || served_) feed.towers_held = {towers_.first(), towers_.all()};
+    if (peers() != nullptr || loop_->remote()) feed.towers_held = {towers_.first(), towers_.all()};
     feed_ = open_feed_at(position, file, batches, options_.devices, feed);
-  }
-
-  /// Begins or enters the run of parameter servers. Returns the position of this process's input.
-  std::string begin_or_enter(const std::optional<RunPosition>& found) {
-    if (is_served(options_.strategy)) {
-      served_.emplace(dynamic_cast<ServedStrategy&>(*strategy_), *options_.strategy.served);
-      return served_->start(options_, steps_, batches_of_tower_,
-                            found ? std::optional(found->feed) : std::optional<std::string>());
-    }
-    if (found && ServedPosition::is_one(found->feed))
-      throw Error(ErrorCode::invalid_argument,
-                  "the checkpoint is of a run with parameter servers, which this one has not");
-    return found ? found->feed : std::string();
   }
 
   /// True if every batch was taken, or every update made.
   bool over() const {
-    return stopping() || ended(*feed_, towers_.first(), towers_.size()) ||
-           (served_ ? served_->finished()
-                    : options_.max_steps > 0 && strategy_->step() >= options_.max_steps);
+    return stopping() || ended(*feed_, towers_.first(), towers_.size()) || loop_->finished();
   }
 
   /// The work between two runs of steps: evaluations and checkpoints.
   void make_stop(bool epoch_ended, TrainResult& result) {
     const bool last = over();
     // If other processes are still training, this is not the end.
-    if (!is_first() || (served_ && last)) return;
+    if (!is_first() || (last && loop_->remote())) return;
     const bool save = checkpoints_ && (last || is_save_due(epoch_ended));
     const bool look = !stopping() && evaluations_ &&
                       (last || is_due(options_.evaluate_every, evaluations_->last(), epoch_ended));
     if (options_.patience > 0) return make_patient_stop(look, save, result);
-    if (save || (look && served_)) save_now(save);
+    if (save || (look && loop_->remote())) save_now(save);
     if (look) evaluate_now(result);
   }
 
-  /// Fetches the variables if there are parameter servers. Then saves a checkpoint if `save`.
+  /// Fetches the variables, if they are elsewhere. Then saves a checkpoint if `save`.
   void save_now(bool save) {
-    const std::string position = served_ ? served_->fetch() : feed_->save();
+    const std::string position = loop_->fetch(*feed_);
     if (!save || !checkpoints_) return;
-    saved_ = strategy_->step();
-    RunPosition now{strategy_->step(), epoch_, position, setting_of(options_, steps_), classes_};
+    saved_ = strategy().step();
+    RunPosition now{strategy().step(), epoch_, position, setting_of(options_, steps_), classes_};
     if (options_.patience > 0) {
       now.early_stop = evaluations_->early_stop().save();
       now.best_step = evaluations_->early_stop().best_step();
     }
     observer_->before_checkpoint(*saved_);
-    checkpoints_->save(store(), *strategy_, now, options_.strategy.update.stop_if_diverged);
+    checkpoints_->save(store(), strategy(), now, options_.strategy.update.stop_if_diverged);
   }
 
-  /// Waits for the other processes. The chief then has and saves variables with all updates.
-  void end_served() {
+  /// Waits for other processes that train on the same variables elsewhere. The first process then
+  /// has and saves variables with all updates.
+  void wait_for_others() {
     const auto look = [this] {
       if (is_save_due(false)) save_now(true);
     };
-    served_->wait_for_others([this] { return stopped_.load(); }, look);
-    if (is_first()) save_now(true);
+    if (loop_->wait_for_others(look) && is_first()) save_now(true);
   }
 
   void evaluate_now(TrainResult& result) {
-    if (evaluations_ && is_first()) evaluations_->make(strategy_->step(), result, *observer_);
+    if (evaluations_ && is_first()) evaluations_->make(strategy().step(), result, *observer_);
   }
 
   /// Takes all evaluations so far before it saves: the checkpoint stores the early stop's state.
@@ -196,7 +173,7 @@ class Trainer::Impl {
     if (look) evaluate_now(result);
     evaluations_->take(result, *observer_);
     const EarlyStop& early = evaluations_->early_stop();
-    const bool best = look && early.best_step() == strategy_->step();
+    const bool best = look && early.best_step() == strategy().step();
     if (early.due()) stopped_ = early_stopped_ = true;
     if (checkpoints_ && (save || best || over())) save_now(true);
   }
@@ -207,16 +184,13 @@ class Trainer::Impl {
   }
 
   bool is_save_due(bool epoch_ended) {
-    return is_due(options_.checkpoint_every, saved_, epoch_ended) ||
-           (served_ && served_->others_left());
+    return is_due(options_.checkpoint_every, saved_, epoch_ended) || loop_->wants_checkpoint();
   }
 
-  /// `last` is the step at which it was done last. With parameter servers, towers stop at any step.
+  /// `last` is the step at which it was done last.
   bool is_due(std::uint64_t every, const std::optional<std::uint64_t>& last,
               bool epoch_ended) const {
-    if (every == 0) return epoch_ended;
-    const std::uint64_t step = steps_made();
-    return served_ ? step / every > last.value_or(resumed_at_) / every : step % every == 0;
+    return every == 0 ? epoch_ended : loop_->is_due(every, last.value_or(resumed_at_));
   }
 
   // Towers that do not step together may reach the end of an epoch in different runs of steps.
@@ -224,94 +198,50 @@ class Trainer::Impl {
     return epochs_ended(*feed_, towers_.first(), towers_.size());
   }
 
-  std::uint64_t steps_made() const { return served_ ? served_->step() : strategy_->step(); }
-
   std::uint64_t next_stop() const {
     std::uint64_t stop = options_.max_steps > 0 ? options_.max_steps : UINT64_MAX;
     const auto stop_every = [&](std::uint64_t every) {
-      if (every > 0) stop = std::min(stop, (steps_made() / every + 1) * every);
+      if (every > 0) stop = std::min(stop, (loop_->step() / every + 1) * every);
     };
     stop_every(options_.evaluate_every);
-    if (checkpoints_ || served_) stop_every(options_.checkpoint_every);
+    if (checkpoints_ || loop_->remote()) stop_every(options_.checkpoint_every);
     return stop;
   }
 
   /// Trains on all towers up to update `until` or the end of the epoch; true for the latter.
   bool run_steps(StepLog& log, std::uint64_t until) {
-    const std::uint64_t first = strategy_->step();
-    log.begin(first, epoch_);
+    log.begin(strategy().step(), epoch_);
+    loop_->begin(*feed_, epoch_, until);
     reset_clock();
-    std::optional<UpdateTickets> tickets;
-    if (options_.strategy.kind == StrategyKind::async && !served_)
-      tickets.emplace(*strategy_, until,
-                      options_.feed.mode == FeedMode::per_tower ? nullptr : &begun_);
-    StopGate gate(towers_.size());
     const auto body = [&](int tower) {
-      if (served_) return train_served(log, tower, gate, until);
-      train_tower(log, tower, first, until, tickets ? &*tickets : nullptr);
-      strategy_->leave(tower);
+      TowerSteps steps = steps_for(log, tower);
+      loop_->train(tower, [&](StagedBatch& batch, std::uint64_t step) {
+        begin_clock();
+        towers_.take(batch, tower);
+        steps.make(batch, step);
+        batch.release(towers_.stream(tower));
+      });
+      steps.end();
+      loop_->left(tower);
     };
     towers_.run(body, [&](const Status& error) {
-      strategy_->fail(error);
-      if (tickets) tickets->close();
+      loop_->fail(error);
       feed_->cancel();
       if (peers() != nullptr) peers()->fail(error);
     });
     train_s_ += clock_s();
-    strategy_->settle();
-    // Tower 0's statistics count: evaluations and checkpoints use them. Servers have their own.
-    for (std::size_t v = 0; v < store().of(0).size() && !served_; ++v) {
-      if (store().of(0)[v]->trainable || towers_differ(options_)) continue;
-      if (peers() != nullptr) take_first_values(*peers(), store().of(0)[v]->value.values());
-      store().share(v);
-    }
+    strategy().settle();
+    loop_->settle();
     const std::uint64_t before = std::exchange(epoch_, ended_epochs());
     return epoch_ > before;
   }
 
-  void train_tower(StepLog& log, int tower, std::uint64_t step, std::uint64_t until,
-                   UpdateTickets* tickets) {
-    const bool together = strategy_->synchronous();
-    TowerSteps steps = steps_for(log, tower);
-    const auto may_begin = [&] {
-      if (tickets == nullptr)
-        return (together ? step : strategy_->step()) < until && agree_to_go_on(tower);
-      if (stopped_) tickets->close();
-      return tickets->take(tower);
-    };
-    for (; feed_->epochs(number(tower)) == epoch_ && may_begin(); ++step) {
-      std::optional<StagedBatch> batch = feed_->next(number(tower));
-      if (!batch) {
-        if (tickets != nullptr) tickets->give_back();
-        break;
-      }
-      begin_clock();
-      towers_.take(*batch, tower);
-      steps.make(*batch, step);
-      batch->release(towers_.stream(tower));
-      if (tickets != nullptr) tickets->give_back();
-    }
-    steps.end();
-  }
-
   TowerSteps steps_for(StepLog& log, int tower) {
-    const bool together = strategy_->synchronous();
+    const bool together = strategy().synchronous();
     const auto tell = [&log, together](const LateLoss::Told& told) {
       log.add_checked(told.step, told.loss, together);
     };
-    return TowerSteps(towers_, tower, *strategy_, options_.feed.mode, tell);
-  }
-
-  void train_served(StepLog& log, int tower, StopGate& gate, std::uint64_t until) {
-    TowerSteps steps = steps_for(log, tower);
-    served_->train(gate, *feed_, tower, number(tower), until, stopped_,
-                   [&](StagedBatch& batch, std::uint64_t step) {
-                     begin_clock();
-                     towers_.take(batch, tower);
-                     steps.make(batch, step);
-                     batch.release(towers_.stream(tower));
-                   });
-    steps.end();
+    return TowerSteps(towers_, tower, strategy(), options_.feed.mode, tell);
   }
 
   // The clock of a run of steps begins with the first batch.
@@ -329,23 +259,9 @@ class Trainer::Impl {
     return std::chrono::duration<double>(Clock::now() - started_).count();
   }
 
-  /// If towers step together, all see the same answer.
-  bool agree_to_go_on(int tower) {
-    if (!strategy_->synchronous() || towers_.all() == 1) return !stopped_;
-    if (tower == 0) go_on_ = peers() == nullptr ? !stopped_ : !any_says(*peers(), stopped_);
-    towers_.others().barrier(tower);
-    const bool answer = go_on_;
-    towers_.others().barrier(tower);
-    return answer;
-  }
-
   Peers* peers() const noexcept { return options_.strategy.peers; }
   bool is_first() const noexcept { return towers_.first() == 0; }
-  /// Returns the number of this process's tower among all towers.
-  int number(int tower) const noexcept { return towers_.first() + tower; }
-
-  /// Other processes stop at the same step, so this one stops only when all have agreed to.
-  bool stopping() const { return peers() == nullptr ? stopped_.load() : !go_on_; }
+  bool stopping() const { return loop_->stopping(); }
 
   const std::vector<DevicePtr> parts_;  // devices of a model that is spread
   std::optional<Checkpoints> checkpoints_;
@@ -354,21 +270,17 @@ class Trainer::Impl {
   const TrainOptions options_;
   const std::uint64_t steps_;
   TowerSet towers_;
-  StrategyPtr strategy_;
-  std::optional<ServedPart> served_;  // with parameter servers
+  std::atomic<bool> stopped_ = false;
+  const std::unique_ptr<TrainLoop> loop_;
   std::uint64_t resumed_at_ = 0;
-  std::uint64_t batches_of_tower_ = 0;  // all that each tower will get; 0: unknown
   std::uint64_t epoch_ = 0;             // epochs that all towers have finished
   std::uint64_t batches_before_ = 0;    // before this run
-  std::vector<std::uint64_t> begun_;    // batches and ends that towers have asked for
   std::optional<std::uint64_t> saved_;  // the step that was saved last
   TrainObserver* observer_ = nullptr;   // of the run
   double train_s_ = 0;
   std::unique_ptr<Feed> feed_;
   std::optional<Evaluations> evaluations_;
   bool early_stopped_ = false;
-  std::atomic<bool> stopped_ = false;
-  bool go_on_ = true;  // written by tower 0, between barriers
   Mutex mutex_;
   Clock::time_point started_ GUARDED_BY(mutex_);
 };

@@ -1,4 +1,4 @@
-#include "towers/servers/served_part.h"
+#include "towers/servers/served_loop.h"
 
 #include <algorithm>
 #include <thread>
@@ -8,7 +8,6 @@
 #include <penstock/log.h>
 
 #include "towers/checkpoint/run_settings.h"
-#include "towers/train/train_plan.h"
 
 namespace penstock::towers {
 namespace {
@@ -19,32 +18,40 @@ constexpr std::chrono::milliseconds kAskEvery{1000};
 
 }  // namespace
 
-std::string ServedPart::start(const TrainOptions& options, std::uint64_t planned_steps,
-                              std::uint64_t batches, const std::optional<std::string>& kept) {
+ServedLoop::ServedLoop(const Parts& parts, std::unique_ptr<ServedStrategy> strategy)
+    : TrainLoop(parts, std::move(strategy)),
+      strategy_(static_cast<ServedStrategy&>(TrainLoop::strategy())),
+      job_(*parts.options.strategy.served),
+      deterministic_(parts.options.deterministic),
+      saves_(is_chief() && !parts.options.checkpoint_folder.empty() && !deterministic_) {}
+
+std::string ServedLoop::start(const std::optional<std::string>& found, std::uint64_t planned_steps,
+                              std::uint64_t batches) {
   ServedStrategy::Start start;
-  start.facts = setting_of(options, planned_steps);
+  start.facts = setting_of(parts_.options, planned_steps);
   start.facts.insert(job_.facts.begin(), job_.facts.end());
-  start.max_steps = options.max_steps;
+  start.max_steps = parts_.options.max_steps;
   start.planned_steps = planned_steps;
-  start.batches = batches;
-  start.all_needed = options.deterministic;
-  max_steps_ = options.max_steps;
-  batches_ = batches;
-  deterministic_ = options.deterministic;
-  saves_ = is_chief() && !options.checkpoint_folder.empty() && !deterministic_;
-  if (kept) start.position = ServedPosition::decode(*kept);
+  start.batches = batches_ = batches;
+  start.all_needed = deterministic_;
+  if (found) start.position = ServedPosition::decode(*found);
   return strategy_.start(start);
 }
 
-void ServedPart::train(StopGate& gate, Feed& feed, int tower, int number, std::uint64_t until,
-                       const std::atomic<bool>& stopped,
-                       const std::function<void(StagedBatch&, std::uint64_t step)>& make) {
+void ServedLoop::begin(Feed& feed, std::uint64_t /*epoch*/, std::uint64_t until) {
+  feed_ = &feed;
+  until_ = until;
+  gate_.emplace(parts_.towers.size());
+}
+
+void ServedLoop::train(int tower, const MakeStep& make) {
   const auto may_stop = [&] {
     const std::uint64_t step = deterministic_ ? strategy_.drawn(tower) : strategy_.step();
-    return stopped || step >= until || strategy_.finished() || (tower == 0 && others_left());
+    return parts_.stopped || step >= until_ || strategy_.finished() ||
+           (tower == 0 && wants_checkpoint());
   };
-  while (gate.pass(tower, may_stop())) {
-    std::optional<StagedBatch> batch = feed.next(number);
+  while (gate_->pass(tower, may_stop())) {
+    std::optional<StagedBatch> batch = feed_->next(number(tower));
     if (!batch) return;
     // The batch was pushed before this process came, or comes after the last update.
     if (!strategy_.draw(tower) || !strategy_.ready(tower)) {
@@ -55,7 +62,7 @@ void ServedPart::train(StopGate& gate, Feed& feed, int tower, int number, std::u
   }
 }
 
-void ServedPart::throw_first_loss(const Error& error) const {
+void ServedLoop::throw_first_loss(const Error& error) const {
   const auto is_loss = [](const Error& one) {
     return one.code() == ErrorCode::unavailable || one.code() == ErrorCode::cancelled;
   };
@@ -63,7 +70,7 @@ void ServedPart::throw_first_loss(const Error& error) const {
   if (is_loss(error) && !first.ok() && is_loss(first.error())) throw Error(first.error());
 }
 
-bool ServedPart::others_left() {
+bool ServedLoop::wants_checkpoint() {
   if (!saves_) return false;
   if (const auto now = Clock::now(); now - asked_ >= kAskEvery) {
     asked_ = now;
@@ -72,22 +79,25 @@ bool ServedPart::others_left() {
   return left_ > left_kept_;
 }
 
-std::string ServedPart::fetch() {
+std::string ServedLoop::fetch(const Feed& /*feed*/) {
   left_kept_ = left_;  // processes that leave later may not be in it
   const ServedPosition position = strategy_.keep();
   pushes_ = position.heads.front().pushes;
   return position.encode();
 }
 
-void ServedPart::wait_for_others(const std::function<bool()>& stopped,
-                                 const std::function<void()>& look) {
+bool ServedLoop::wait_for_others(const std::function<void()>& look) {
   // A stopped chief ends the run. If it left instead, its towers' tokens would let others continue.
-  if (is_chief() && stopped()) {
+  if (is_chief() && parts_.stopped) {
     last_ = strategy_.figures();
-    return;
+    return true;
   }
   strategy_.leave_run();
-  if (!is_chief()) return;
+  if (is_chief()) wait_as_chief(look);
+  return true;
+}
+
+void ServedLoop::wait_as_chief(const std::function<void()>& look) {
   const auto began = Clock::now();
   bool told = false;
   for (;;) {
@@ -101,13 +111,18 @@ void ServedPart::wait_for_others(const std::function<bool()>& stopped,
         return;
       if (!std::exchange(told, true)) tell_of_waiting();
     }
-    if (stopped()) return;
+    if (parts_.stopped) return;
     look();
     std::this_thread::sleep_for(kLookEvery);
   }
 }
 
-void ServedPart::tell_of_waiting() const {
+void ServedLoop::end() {
+  if (!is_chief()) return;
+  strategy_.end(parts_.stopped ? Status(ErrorCode::cancelled, "the chief was stopped") : Status());
+}
+
+void ServedLoop::tell_of_waiting() const {
   std::string whom;
   for (const int process : last_.lost)
     whom += (whom.empty() ? "process " : ", ") + std::to_string(process);
@@ -116,7 +131,7 @@ void ServedPart::tell_of_waiting() const {
                              " to be started again: what it was to train on is left");
 }
 
-void ServedPart::report(TrainResult& result) const {
+void ServedLoop::report(TrainResult& result) const {
   result.strategy = strategy_.stats();
   if (!is_chief()) return;
   result.elements = last_.rows;
