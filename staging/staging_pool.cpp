@@ -19,7 +19,6 @@ StagingPool::StagingPool(DevicePtr device, const Options& options)
     free_slots();
     throw;
   }
-  MutexLock lock(mutex);
   for (const auto& slot : slots_) free_.push_back(slot.get());
 }
 

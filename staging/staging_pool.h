@@ -25,10 +25,16 @@ struct StagingSlot {
   std::optional<Event> closed;  // if slots are guarded: the slot is closed again after this event
 };
 
-/// The slots of one or more staging areas of a device. Its mutex also guards the state of these
-/// areas. One slot is reserved for each area. The others go to the area whose consumer last asked
-/// for a batch, unless that area has reached an end. They stay with the area until their batches
-/// are used. So a batch that waits for its turn does not block other areas.
+/// Guards a pool, and the state of the areas that share it.
+struct AreaLock {
+  Mutex mutex;
+  Signal changed;
+};
+
+/// The slots of one or more staging areas of a device. One slot is reserved for each area. The
+/// others go to the area whose consumer last asked for a batch, unless that area has reached an
+/// end. They stay with the area until their batches are used. So a batch that waits for its turn
+/// does not block other areas. Not synchronised: areas hold `lock` while they use it.
 class StagingPool {
  public:
   struct Options {
@@ -52,6 +58,8 @@ class StagingPool {
   StagingPool(const StagingPool&) = delete;
   StagingPool& operator=(const StagingPool&) = delete;
 
+  const std::shared_ptr<AreaLock>& lock() const noexcept { return lock_; }
+
   std::size_t bytes() const noexcept { return options_.bytes; }
   int slots() const noexcept { return static_cast<int>(slots_.size()); }
   /// Returns the number of slots that one member can have while every other member has only its
@@ -59,17 +67,14 @@ class StagingPool {
   int most() const noexcept { return slots() - options_.members + 1; }
   bool shared() const noexcept { return options_.members > 1; }
 
-  void join(Member& member) REQUIRES(mutex);
-  void leave(Member& member) REQUIRES(mutex);
+  void join(Member& member);
+  void leave(Member& member);
   /// Returns a slot, or null if the member can't have one now. `at_end`: the member has reached an
   /// end, and gets no more than its reserved slot.
-  StagingSlot* take(Member& member, bool at_end) REQUIRES(mutex);
-  void give_back(Member& member, StagingSlot& slot) REQUIRES(mutex);
+  StagingSlot* take(Member& member, bool at_end);
+  void give_back(Member& member, StagingSlot& slot);
   /// Sets the member whose consumer asks for a batch; null if none asks any more.
-  void ask(const Member* member) REQUIRES(mutex) { asked_ = member; }
-
-  Mutex mutex;
-  Signal changed;
+  void ask(const Member* member) { asked_ = member; }
 
  private:
   void make_slots();
@@ -80,10 +85,11 @@ class StagingPool {
   const Options options_;
   const std::shared_ptr<Allocator> pinned_;
   std::vector<std::unique_ptr<StagingSlot>> slots_;
-  Ring<StagingSlot*> free_ GUARDED_BY(mutex);
-  std::vector<const Member*> members_ GUARDED_BY(mutex);
-  int expected_ GUARDED_BY(mutex);  // the number of members that have joined or will join
-  const Member* asked_ GUARDED_BY(mutex) = nullptr;
+  const std::shared_ptr<AreaLock> lock_ = std::make_shared<AreaLock>();
+  Ring<StagingSlot*> free_;
+  std::vector<const Member*> members_;
+  int expected_;  // the number of members that have joined or will join
+  const Member* asked_ = nullptr;
 };
 
 }  // namespace penstock

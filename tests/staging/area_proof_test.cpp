@@ -116,7 +116,7 @@ TEST_P(Mistakes, AreFoundInEverySchedule) {
     }
     ASSERT_FALSE(found.empty());
     const bool names_both = found[0].to_string().find("area_proof_test.cpp") != std::string::npos &&
-                            found[0].to_string().find("area.cpp") != std::string::npos;
+                            found[0].to_string().find("area_producer.cpp") != std::string::npos;
     EXPECT_TRUE(names_both) << found[0].to_string();
     if (GetParam() == Mistake::missing_wait) {
       EXPECT_EQ(found[0].kind, Hazard::Kind::read_before_ready);

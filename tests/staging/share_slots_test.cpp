@@ -17,36 +17,27 @@ using test::numbers_dataset;
 using test::some_devices;
 using Member = StagingPool::Member;
 
-/// Holds a pool's mutex all the time, so that its rules can be written down.
+/// A pool and its members, so that its rules can be written down.
 class Rules {
  public:
   Rules(int slots, int members)
       : pool_(device_, {.bytes = 64, .slots = slots, .members = members}) {
     members_.resize(static_cast<std::size_t>(members), Member{.most = slots});
-    MutexLock lock(pool_.mutex);
     for (Member& member : members_) pool_.join(member);
   }
   bool take(std::size_t member, bool at_end = false) {
-    MutexLock lock(pool_.mutex);
     StagingSlot* slot = pool_.take(members_[member], at_end);
     if (slot != nullptr) held_.emplace_back(member, slot);
     return slot != nullptr;
   }
-  void ask(std::size_t member) {
-    MutexLock lock(pool_.mutex);
-    pool_.ask(&members_[member]);
-  }
+  void ask(std::size_t member) { pool_.ask(&members_[member]); }
   void give_back(std::size_t member) {
-    MutexLock lock(pool_.mutex);
     const auto found = std::find_if(held_.begin(), held_.end(),
                                     [&](const auto& held) { return held.first == member; });
     pool_.give_back(members_[member], *found->second);
     held_.erase(found);
   }
-  void leave(std::size_t member) {
-    MutexLock lock(pool_.mutex);
-    pool_.leave(members_[member]);
-  }
+  void leave(std::size_t member) { pool_.leave(members_[member]); }
 
  private:
   DevicePtr device_ = HostDevice::make({.unified = false});
@@ -83,7 +74,6 @@ TEST(StagingPool, SlotsOfLateMembers) {
   StagingPool pool(device, {.bytes = 64, .slots = 2, .members = 2});
   EXPECT_EQ(pool.most(), 1);
   Member first{.most = 2};
-  MutexLock lock(pool.mutex);
   pool.join(first);
   pool.ask(&first);
   StagingSlot* slot = pool.take(first, false);
