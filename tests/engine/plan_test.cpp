@@ -110,6 +110,17 @@ TEST(Plan, HasTheSegmentsThatARunOpens) {
   }
 }
 
+TEST(Plan, SharesOfTheBudget) {
+  const Plan plan = compile(range(8).batch(4), {.threads = 2, .memory_bytes = 64 << 20});
+  EXPECT_EQ(plan.shares().slots, 56U << 20);
+  EXPECT_EQ(plan.shares().kept, 48U << 20);
+  EXPECT_EQ(plan.shares().group, 4U << 20);
+  EXPECT_NE(plan.to_string().find("shares: at most 56.00 MiB for batches made ahead, 48.00 MiB for "
+                                  "what a stage keeps, 4.00 MiB for a group\n"),
+            std::string::npos)
+      << plan.to_string();
+}
+
 TEST(Plan, FindsTheBatchesThatComeOut) {
   struct Case {
     Dataset dataset;

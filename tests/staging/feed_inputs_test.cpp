@@ -13,6 +13,8 @@
 #include <penstock/feed.h>
 #include <penstock/penstock.h>
 
+#include "staging/clock.h"
+#include "staging/host/host_device.h"
 #include "tests/engine/budgets.h"
 #include "tests/staging/batches.h"
 #include "tests/staging/take.h"
@@ -46,6 +48,20 @@ TEST(FeedInputs, InvalidInputs) {
   Feed feed(range(8).batch(4).prefetch(), some_devices(1, true));
   EXPECT_EQ(test::code_of([&] { static_cast<void>(feed.next(1)); }), ErrorCode::invalid_argument);
   EXPECT_EQ(code(range(8).batch(4), {.device_memory = 10}, 1), ErrorCode::resource_exhausted);
+}
+
+TEST(FeedInputs, PinnedMemoryOfEachShardsDevice) {
+  const std::vector<DevicePtr> devices = some_devices(2, false);
+  Feed feed({range(8).batch(4), range(8).batch(4)}, devices, {.mode = FeedMode::sharded});
+  for (int t = 0; t < 2; ++t) EXPECT_EQ(take_all(feed, t).front().size(), 2U);
+  for (const DevicePtr& device : devices) EXPECT_GT(device->counters().pinned_allocations, 0U);
+}
+
+TEST(FeedInputs, DevicesWithDifferentClocks) {
+  VirtualClock clock;
+  const std::vector<DevicePtr> devices{HostDevice::make({.index = 0}),
+                                       HostDevice::make({.index = 1, .clock = &clock})};
+  EXPECT_EQ(test::code_of([&] { Feed(range(8).batch(4), devices); }), ErrorCode::invalid_argument);
 }
 
 /// {value: i64, key: bytes}, as sources of files have.
