@@ -47,8 +47,8 @@ class AreaConsumer {
   void await_copy(const Flight& flight) EXCLUDES(watch_.mutex);
   void release(Flight& flight, std::span<const StreamView> streams, const Site& site) noexcept
       EXCLUDES(watch_.mutex);
-  /// True if memory of batches on the host will return: the device works with it, or a consumer
-  /// that does not wait for a batch holds it and has moved within the watchdog's time.
+  /// True if memory of batches on the host will return. Either the device works with it, or a
+  /// consumer holds it that does not wait for a batch, and has moved within the watchdog's time.
   bool returns_memory() EXCLUDES(watch_.mutex);
 
  private:

@@ -12,8 +12,8 @@
 
 namespace penstock {
 
-/// Learns from events how far the device is, returns memory of copied batches to the host's
-/// pipeline and slots to the pool, and tells an observer of each batch that was used.
+/// Learns from events how far the device is. Returns memory of copied batches to the host's
+/// pipeline, and slots to the pool. Tells an observer of each batch that was used.
 class AreaReaper {
  public:
   /// The arguments must outlive this object; the watch's lock guards `queue`.
