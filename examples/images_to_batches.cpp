@@ -3,7 +3,7 @@
 //     images_to_batches [FOLDER|PATTERN]
 //
 // A folder is searched for .jpg, .jpeg and .png; the label is the parent folder's. Files that are
-// damaged are passed over and counted. Without an argument it makes up 100 JPEGs of 320 x 240
+// damaged are skipped and counted. Without an argument it makes up 100 JPEGs of 320 x 240
 // pixels.
 //
 // Prints:

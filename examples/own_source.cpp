@@ -36,7 +36,7 @@ std::uint32_t sum_of(std::string_view bytes) {
 }
 
 // A source that knows how many records it has and can read any of them: it can be shuffled
-// perfectly, sharded and resumed without reading what is passed over. Immutable, so that many
+// perfectly, sharded and resumed without reading what is skipped. Immutable, so that many
 // threads may read.
 class WordsSource final : public ps::Source {
  public:

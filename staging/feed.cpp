@@ -170,7 +170,7 @@ Parts prepare(const Inputs& inputs, std::vector<DevicePtr> devices, FeedOptions 
         std::ranges::any_of(state.events, FeedJournal::is_within))
       throw Error(ErrorCode::invalid_argument,
                   "some towers had been given a step that others had not when the state was saved: "
-                  "only a feed of all towers goes on there");
+                  "only a feed of all towers continues there");
   }
   FeedDeal deal;
   if (options.towers_held.of > 0)

@@ -78,7 +78,7 @@ Feed::Impl::Impl(Parts parts)
       turns_(options_.watchdog_s),
       last_end_(options_.run.epochs) {
   FeedState& state = parts.state;
-  maker_.go_on_at(state.position);
+  maker_.resume_at(state.position);
   looked_ns_ = now();
   for (DevicePtr& device : parts.devices) {
     auto pool = parts.pools.empty() ? nullptr : std::move(parts.pools[towers_.size()]);
@@ -221,7 +221,7 @@ std::uint64_t Feed::Impl::make(Step& step) {
     // Towers already have parts of this step, so no other step may take its place.
     throw Error(
         step.error->code(),
-        "the feed can't go on: this was good when the state was saved: " + step.error->cause(),
+        "the feed can't continue: this was good when the state was saved: " + step.error->cause(),
         step.error->where(), step.error->original());
   }
   if (step.error) journal_.set_error(event, step.pulls);

@@ -78,7 +78,7 @@ void redeal(FeedJournal::Event& event, int towers) {
   if (FeedJournal::is_within(event))
     throw Error(ErrorCode::invalid_argument,
                 "some towers were given a step that others were not, so that no other number of "
-                "towers can go on");
+                "towers can continue");
   const bool given = event.parts.front().given;
   event.parts.assign(static_cast<std::size_t>(towers), {FeedJournal::kNobody, given});
 }

@@ -370,7 +370,7 @@ StepMaker::Position StepMaker::position() const {
   return position;
 }
 
-void StepMaker::go_on_at(const Position& position) {
+void StepMaker::resume_at(const Position& position) {
   at_ = position;
   at_.sources.clear();
   lost_.store(position.lost, std::memory_order_relaxed);

@@ -71,7 +71,7 @@ class StepMaker {
   Position position() const;
   /// Resumes at a position. REQUIRES: no step was made, and the sources stand where the position
   /// says.
-  void go_on_at(const Position& position);
+  void resume_at(const Position& position);
   /// Says that the graph has no position that can be saved.
   void never_save() noexcept { saves_ = false; }
   bool over() const noexcept { return over_; }

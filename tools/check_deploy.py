@@ -11,7 +11,7 @@ DEPLOY = pathlib.Path(__file__).resolve().parent.parent / "deploy"
 
 
 def shell_flags(text):
-    """Of `penstock train …`, its lines that go on, and the arrays that are handed to it."""
+    """Of `penstock train …`, its lines that continue, and the arrays that are handed to it."""
     text = "\n".join(line for line in text.replace("\\\n", " ").splitlines() if not line.startswith("#"))
     parts = re.findall(r"^common=\((.*?)\)$", text, re.MULTILINE | re.DOTALL)
     parts += re.findall(r"penstock train (.*)", text)

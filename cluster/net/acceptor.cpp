@@ -87,7 +87,7 @@ void ring(int fd) noexcept {
   (void)!::write(fd, &one, sizeof one);
 }
 
-/// Ends a connection at once. After shutdown(2), gRPC would go on reading as long as bytes come.
+/// Ends a connection at once. After shutdown(2), gRPC would continue reading as long as bytes come.
 void reset(int fd) noexcept {
   sockaddr none{};
   none.sa_family = AF_UNSPEC;

@@ -20,8 +20,8 @@ struct ParameterCall::Returned {
 };
 
 ParameterCall::ParameterCall(grpc::GenericStub& stub, const std::string& token, milliseconds most,
-                             const GoesOn& goes_on)
-    : goes_on_(goes_on), returned_(std::make_shared<Returned>()) {
+                             const MayContinue& may_continue)
+    : may_continue_(may_continue), returned_(std::make_shared<Returned>()) {
   context_->set_deadline(std::chrono::system_clock::now() + most);
   if (!token.empty()) context_->AddMetadata(kTokenName, token);
   stream_ = stub.PrepareCall(context_.get(), kParameterMethod, &queue_);
@@ -53,7 +53,7 @@ bool ParameterCall::step(Start start) {
   start();
   bool done = false;
   for (bool cancelled = false; !next(kSlice, done);) {
-    if (cancelled || goes_on_(false)) continue;
+    if (cancelled || may_continue_(false)) continue;
     context_->TryCancel();
     cancelled = true;
   }
@@ -61,7 +61,7 @@ bool ParameterCall::step(Start start) {
 }
 
 bool ParameterCall::heard(bool done) {
-  if (done && !goes_on_(true)) context_->TryCancel();
+  if (done && !may_continue_(true)) context_->TryCancel();
   return done;
 }
 

@@ -16,14 +16,14 @@
 namespace penstock::cluster {
 
 /// A running call. One thread uses it, and that thread also does gRPC's work for the call.
-/// `goes_on` is asked at intervals while a step waits, and after each message that was sent or
+/// `may_continue` is asked at intervals while a step waits, and after each message that was sent or
 /// received. Once it returns false, the call is cancelled.
 class ParameterCall final : public Messages {
  public:
-  using GoesOn = std::function<bool(bool moved)>;
+  using MayContinue = std::function<bool(bool moved)>;
 
   ParameterCall(grpc::GenericStub& stub, const std::string& token, std::chrono::milliseconds most,
-                const GoesOn& goes_on);
+                const MayContinue& may_continue);
   ~ParameterCall() override;
 
   bool read(grpc::ByteBuffer& message) override;
@@ -43,7 +43,7 @@ class ParameterCall final : public Messages {
   bool heard(bool done);
 
   struct Returned;
-  const GoesOn& goes_on_;
+  const MayContinue& may_continue_;
   std::unique_ptr<grpc::ClientContext> context_ = std::make_unique<grpc::ClientContext>();
   grpc::CompletionQueue queue_;
   std::unique_ptr<grpc::GenericClientAsyncReaderWriter> stream_;

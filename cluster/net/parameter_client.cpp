@@ -274,11 +274,11 @@ class ParameterClient final : public towers::ParameterServer {
 
   grpc::Status ask_once(const wire::Ask& ask, const std::vector<towers::Piece>& pieces,
                         Places& places, Clock::time_point asked, wire::Answer& answer) {
-    const ParameterCall::GoesOn goes_on = [&](bool moved) {
+    const ParameterCall::MayContinue may_continue = [&](bool moved) {
       if (moved) heard_ = Clock::now().time_since_epoch().count();
       return moved || silent_since(asked) <= options_.peer_timeout;
     };
-    ParameterCall stream(*stub_, options_.token, kMostOfCall, goes_on);
+    ParameterCall stream(*stub_, options_.token, kMostOfCall, may_continue);
     {
       Outgoing outgoing(ask, stream.loan());
       for (const towers::Piece& piece : pieces) {

@@ -41,7 +41,7 @@ enum class EpochEnd : std::uint8_t {
 };
 
 /// The towers that this process has, in a feed whose towers are divided among processes: one for
-/// each device, from `first` on. A feed passes over the batches of other processes if it knows them
+/// each device, from `first` on. A feed skips the batches of other processes if it knows them
 /// by the positions of their elements. Otherwise it makes and drops them.
 struct TowersHeld {
   int first = 0;  ///< the first tower of this process

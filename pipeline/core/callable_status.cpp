@@ -14,7 +14,7 @@ Status status_of_callable(const std::string& stage) noexcept {
     // The C library would end the process, too, but say nothing about the cause.
     std::fprintf(stderr,
                  "penstock: the callable of stage %s ended its thread (pthread_exit or a cancelled "
-                 "thread), so the process ends; a callable that can't go on throws\n",
+                 "thread), so the process ends; a callable that can't continue throws\n",
                  stage.c_str());
     std::abort();
   } catch (...) {

@@ -84,7 +84,7 @@ bool HttpFile::read_ahead(std::span<ReadRequest> requests) {
   {
     const MutexLock lock(mutex_);
     const std::uint64_t skip = client_->pace().bytes_of_a_request();
-    const bool goes_on = request.offset >= last_end_ && request.offset - last_end_ <= skip;
+    const bool may_continue = request.offset >= last_end_ && request.offset - last_end_ <= skip;
     const std::uint64_t end = request.offset + request.size;
     if (block_ != nullptr && block_->holds(request)) {
       block = block_;
@@ -92,7 +92,7 @@ bool HttpFile::read_ahead(std::span<ReadRequest> requests) {
     } else {
       const bool within = end >= request.offset && end <= info().size;
       // The second consecutive read is the first sign of a scan. A read at 0 likely begins one.
-      const bool scan = goes_on && within && request.size > 0 && !filling_;
+      const bool scan = may_continue && within && request.size > 0 && !filling_;
       last_end_ = end;
       if (!scan) return false;
       window = std::clamp<std::size_t>(2 * window_, kFirstBlock, kMostBlock);

@@ -15,8 +15,8 @@ namespace {
 
 constexpr std::size_t kMostPageBytes = 16 << 20;
 constexpr std::size_t kMostListed = 10'000'000;
-/// A list goes on as long as names come: so many in each RemoteOptions::deadline, and of each page,
-/// but for the first pages.
+/// A list continues as long as names come: so many in each RemoteOptions::deadline, and of each
+/// page, but for the first pages.
 constexpr std::size_t kLeastInTime = 1000;
 constexpr std::size_t kLeastOfPage = 32;
 constexpr std::size_t kFirstPages = 1000;

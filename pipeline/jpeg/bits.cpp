@@ -38,7 +38,7 @@ void refill_slowly(Bits& bits) noexcept {
   bool passed = false;
   while (bits.count < 56) {
     if (bits.next == bits.end) {
-      bits.starved = true;
+      bits.blocked = true;
       add_zeros(bits);
       break;
     }
@@ -49,7 +49,7 @@ void refill_slowly(Bits& bits) noexcept {
         // a zero follows them, they are one byte of data, which is not worth reading here.
         const std::uint8_t* at = bits.next;
         while (at != bits.end && *at == 0xff) ++at;
-        bits.starved = bits.starved || at == bits.end || *at == 0;
+        bits.blocked = bits.blocked || at == bits.end || *at == 0;
         add_zeros(bits);
         break;
       }
@@ -144,7 +144,7 @@ bool at_end(Scan& scan) noexcept {
 
 bool far_from_end(const Scan& scan) noexcept {
   const Bits& bits = scan.bits;
-  if (bits.starved) return false;
+  if (bits.blocked) return false;
   if (bits.missing > 0) return true;
   const std::uint8_t* const far = bits.next + std::min(bits.end - bits.next, kReadAhead);
   for (const std::uint8_t* at = bits.next; at < far; ++at) {

@@ -22,7 +22,7 @@ struct Bits {
   int count = 0;
   int missing = 0;
   /// The bytes ended without a marker, or may continue behind fill bytes.
-  bool starved = false;
+  bool blocked = false;
 };
 
 /// Blocks that are transformed together, stored by their rows: [row][block][column].

@@ -69,9 +69,9 @@ void RemoteRunner::group_done(Group& group) noexcept {
   listener_.group_done(group);
 }
 
-void RemoteRunner::group_starved(Group& group) noexcept {
+void RemoteRunner::group_blocked(Group& group) noexcept {
   pool_.done_here();
-  listener_.group_starved(group);
+  listener_.group_blocked(group);
 }
 
 void RemoteRunner::group_lost(Group& group) noexcept {
@@ -123,10 +123,10 @@ bool RemoteRunner::take(Group& group, const AnswerHead& head, Incoming& message)
     for (const StageWork& work : head.stages)
       if (work.stage >= run_.state.plan().stages().size()) malformed("a stage");
   } catch (...) {
-    const bool starved = group.context->starved();
+    const bool blocked = group.context->blocked();
     group.start_over();
-    if (starved) {
-      listener_.group_starved(group);
+    if (blocked) {
+      listener_.group_blocked(group);
       return true;
     }
     return !prepared_again(group);

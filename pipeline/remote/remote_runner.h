@@ -30,7 +30,7 @@ class RemoteRunner final : public GroupRunner, private GroupListener, private Jo
   bool stopping() const noexcept override { return listener_.stopping(); }
   void group_ready(Group& group) noexcept override { listener_.group_ready(group); }
   void group_done(Group& group) noexcept override;
-  void group_starved(Group& group) noexcept override;
+  void group_blocked(Group& group) noexcept override;
   void broke_down() noexcept override { listener_.broke_down(); }
   void group_lost(Group& group) noexcept override;
 

@@ -587,7 +587,7 @@ std::vector<StageWork> Session::work_since_last(std::uint64_t& retried) {
   return result;
 }
 
-void Session::group_starved(Group& group) noexcept {
+void Session::group_blocked(Group& group) noexcept {
   const WorkPtr work = under_way(group);
   if (!work->awaited) return answer_without(work, AnswerHead::What::no_memory);
   {
@@ -598,7 +598,7 @@ void Session::group_starved(Group& group) noexcept {
 }
 
 void Session::group_lost(Group& group) noexcept {
-  group_starved(group);
+  group_blocked(group);
 }
 
 void Session::answer_without(const WorkPtr& work, AnswerHead::What what) noexcept {
@@ -652,7 +652,7 @@ void Session::share(const WorkPtr& work) {
   std::vector<std::uint32_t> all(work->count);
   std::iota(all.begin(), all.end(), 0U);
   ask(*work, all);
-  go_on(work, 0);
+  resume(work, 0);
 }
 
 void Session::ask(Work& work, std::span<const std::uint32_t> items) {
@@ -695,7 +695,7 @@ bool Session::place(Work& work, std::uint32_t item, const KeptPtr& kept) {
 }
 
 // `settled` of the awaited elements are in their places or must be made now.
-void Session::go_on(const WorkPtr& work, std::size_t settled) {
+void Session::resume(const WorkPtr& work, std::size_t settled) {
   std::vector<std::uint32_t> next;
   {
     const MutexLock lock(mutex_);
@@ -852,7 +852,7 @@ void Session::tend(const WorkPtr& work) {
   }
   if (Clock::now() - work->began < kMostWait) {
     if (!again.empty()) ask(*work, again);
-    return go_on(work, settled);
+    return resume(work, settled);
   }
   for (std::uint32_t item = 0; item < work->count; ++item) {
     if (work->shares[item] != Work::Share::others) continue;
@@ -865,7 +865,7 @@ void Session::tend(const WorkPtr& work) {
     const MutexLock lock(mutex_);
     work->to_do.insert(work->to_do.end(), again.begin(), again.end());
   }
-  go_on(work, settled);
+  resume(work, settled);
 }
 
 // Stops waiting for other runs. Elements that are being made are completed.

@@ -71,7 +71,7 @@ class Session final : public LinkListener, private GroupListener {
   bool stopping() const noexcept override { return gone_.load(std::memory_order_relaxed); }
   void group_ready(Group&) noexcept override {}
   void group_done(Group& group) noexcept override;
-  void group_starved(Group& group) noexcept override;
+  void group_blocked(Group& group) noexcept override;
   void broke_down() noexcept override {}
   void group_lost(Group& group) noexcept override;
 
@@ -101,7 +101,7 @@ class Session final : public LinkListener, private GroupListener {
   void share(const WorkPtr& work);
   void ask(Work& work, std::span<const std::uint32_t> items);
   bool place(Work& work, std::uint32_t item, const KeptPtr& kept);
-  void go_on(const WorkPtr& work, std::size_t settled);
+  void resume(const WorkPtr& work, std::size_t settled);
   void make_some(Work& work, const std::vector<std::uint32_t>& items);
   bool made_some(Work& work) noexcept;
   void give_to_others(Work& work) noexcept;

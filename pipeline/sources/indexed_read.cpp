@@ -30,16 +30,16 @@ class RecordsRead {
  private:
   void find_runs(std::vector<ReadPiece>& runs) {
     runs.clear();
-    bool goes_on = false;  // the last run
+    bool may_continue = false;  // the last run
     for (std::size_t i = 0; i < indices_.size(); ++i) {
       const OffsetIndex::Position at = index_.find(indices_[i]);
       if (const IndexFault* fault = index_.fault(at)) {
         fail_(i, Error(fault->code, fault->cause, locate_record(shards_, index_, indices_[i])));
-        goes_on = false;
+        may_continue = false;
         continue;
       }
       const IndexEntry& entry = index_.entry(at);
-      if (goes_on) {
+      if (may_continue) {
         ReadPiece& run = runs.back();
         if (run.shard == at.shard && run.offset + run.size == entry.offset &&
             run.size + entry.size <= kMostRun) {
@@ -48,7 +48,7 @@ class RecordsRead {
         }
       }
       runs.push_back({.item = i, .shard = at.shard, .offset = entry.offset, .size = entry.size});
-      goes_on = true;
+      may_continue = true;
     }
   }
 

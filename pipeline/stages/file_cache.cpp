@@ -135,7 +135,7 @@ class FileCacheIterator final : public OrderIterator {
 
   static void say_unwritten(const Error& error) {
     log_once(LogLevel::warning, "cache.unwritten",
-             "cache: " + std::string(error.what()) + "; going on without the file");
+             "cache: " + std::string(error.what()) + "; continuing without the file");
   }
 
   template <typename F>

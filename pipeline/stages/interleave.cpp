@@ -12,7 +12,7 @@ namespace penstock {
 namespace {
 
 constexpr int kMostOpen = 1 << 20;   // there is a place for each, open or not
-constexpr std::uint64_t kNear = 16;  // elements that are passed over rather than returned to
+constexpr std::uint64_t kNear = 16;  // elements that are skipped rather than returned to
 
 class InterleaveIterator final : public OrderIterator {
  public:

@@ -100,7 +100,7 @@ TEST_P(Junk, OnGloosPortsEndsTheJobAndNoMore) {
         }
   }
   EXPECT_GT(thrown, 0) << ranks[0]->said();
-  // Those that were not disturbed go on until one is killed.
+  // Those that were not disturbed continue until one is killed.
   ranks[2]->signal(SIGKILL);
   for (int rank = 0; rank < 2; ++rank) {
     const int code = ranks[static_cast<std::size_t>(rank)]->wait();

@@ -274,7 +274,7 @@ class Job {
     return newest;
   }
 
-  /// It goes on where the newest checkpoint was, and a new one has steps that all towers made.
+  /// It continues where the newest checkpoint was, and a new one has steps that all towers made.
   void check_checkpoint(int victim) const {
     const KillsLog log = test::read_kills_log(folder_ / "log");
     if (!log.first_step.contains(run_)) return;

@@ -1,6 +1,6 @@
 // Workers, parameter servers and the chief of a job are killed and frozen at random moments. A lost
-// worker ends nothing and goes on where it was; a lost server or chief ends all others, who say
-// whom they lost, and everything goes on from the last checkpoint. Each push counts once.
+// worker ends nothing and continues where it was; a lost server or chief ends all others, who say
+// whom they lost, and everything resumes from the last checkpoint. Each push counts once.
 // PENSTOCK_KILLS says how many (20), PENSTOCK_KILLS_SEED makes another series.
 #include <gtest/gtest.h>
 
@@ -95,13 +95,14 @@ class Job {
     if (victim.child->wait(Clock::now()) >= 0) return false;
     victim.child->signal(freeze ? SIGSTOP : SIGKILL);
     const std::string what = (freeze ? "SIGSTOP of " : "kill -9 of ") + victim.name();
-    const bool goes_on =
+    const bool may_continue =
         victim.role == "worker" ? replace(victim, freeze, what) : end_all(victim, freeze, what);
     std::printf("%s, %s: %s\n", strategy_.c_str(), what.c_str(),
-                goes_on ? "the job goes on" : "it had come to its end");
+                may_continue ? "the job continues" : "it had come to its end");
     std::fflush(stdout);
-    if (goes_on) ++figures.troubles[(freeze ? "SIGSTOP of a " : "kill -9 of a ") + victim.role];
-    return goes_on;
+    if (may_continue)
+      ++figures.troubles[(freeze ? "SIGSTOP of a " : "kill -9 of a ") + victim.role];
+    return may_continue;
   }
 
   void come_to_the_end() {
@@ -235,7 +236,7 @@ void print() {
   for (const auto& [name, count] : figures.troubles)
     std::printf("figure: %s: %d\n", name.c_str(), count);
   std::printf(
-      "figure: pushes that counted twice %d, passed over %d, acknowledged and lost %d; elements "
+      "figure: pushes that counted twice %d, skipped %d, acknowledged and lost %d; elements "
       "missing %d, repeated %d, in another batch %d; of %d final digests of sync_replicas, no "
       "process of which was taken for lost, differ %d\n",
       figures.pushes.twice, figures.pushes.left_out, figures.pushes.lost, figures.pushes.missing,

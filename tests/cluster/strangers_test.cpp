@@ -1,4 +1,4 @@
-// Whoever is not of the job: refused and counted, and the job goes on.
+// Whoever is not of the job: refused and counted, and the job continues.
 #include <gtest/gtest.h>
 
 #include <string>

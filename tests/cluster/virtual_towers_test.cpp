@@ -1,4 +1,4 @@
-// Towers that any number of processes share out, and checkpoints that these go on from.
+// Towers that any number of processes share out, and checkpoints that these resume from.
 #include <algorithm>
 #include <csignal>
 #include <filesystem>

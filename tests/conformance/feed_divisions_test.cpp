@@ -256,7 +256,7 @@ TEST(DividedFeed, EndsWhereAnElementFails) {
     EXPECT_FALSE(feed.next(tower));
     EXPECT_TRUE(feed.ended(tower));
   }
-  // Who goes on tries again, here or in one process.
+  // Who continues tries again, here or in one process.
   for (const auto& [count, first] : {std::pair(2, 2), std::pair(4, 0)}) {
     Feed again = Feed::restore(feed.save(), dataset, some_devices(count, true),
                                {.towers_held = {first, kTowers}});
@@ -264,7 +264,7 @@ TEST(DividedFeed, EndsWhereAnElementFails) {
   }
 }
 
-/// What each tower is given until the end, errors too, by feeds that go on at `state`.
+/// What each tower is given until the end, errors too, by feeds that continue at `state`.
 std::vector<Given> all_behind(const std::string& state, const Dataset& dataset,
                               const FeedOptions& options, int processes) {
   Job job(dataset, options, processes, {state});

@@ -166,7 +166,7 @@ TEST(FileCache, FullDisk) {
     EXPECT_EQ(got, all + " " + all) << room;
     const bool kept = std::filesystem::exists(folder / "cache");
     EXPECT_EQ(*made, kept ? 500 : 1000) << room;
-    EXPECT_LE(log.count("going on without the file"), kept ? 0U : 1U);
+    EXPECT_LE(log.count("continuing without the file"), kept ? 0U : 1U);
     EXPECT_FALSE(std::filesystem::exists(folder / "cache.partial"));
     EXPECT_EQ(run(cached), all + " " + all) << room;  // there is room again
   }

@@ -256,14 +256,14 @@ TEST(SampleFrom, DrawsByWeight) {
   expect_vectors({
       {"never a weight of 0, stopping",
        sample_from({constant(0, 5), constant(1, 2)}, {0, 1}, {.stop_on_empty = true}), "1 1"},
-      {"never a weight of 0, going on", sample_from({constant(0, 5), constant(1, 2)}, {0, 1}),
+      {"never a weight of 0, continuing", sample_from({constant(0, 5), constant(1, 2)}, {0, 1}),
        "1 1"},
       {"all weights 0", sample_from({constant(0, 5), constant(1, 2)}, {0, 0}), ""},
       {"all weights 0, stopping",
        sample_from({constant(0, 5), constant(1, 2)}, {0, 0}, {.stop_on_empty = true}), ""},
       {"one input", sample_from({numbers(4)}, {0.25}), "0 1 2 3"},
       {"empty inputs", sample_from({numbers(0), numbers(0)}, {1, 1}), ""},
-      {"an empty input, going on", sample_from({numbers(0), numbers(3)}, {1, 1}), "0 1 2"},
+      {"an empty input, continuing", sample_from({numbers(0), numbers(3)}, {1, 1}), "0 1 2"},
   });
 }
 

@@ -1,5 +1,5 @@
 // One suite over every way to make one model of towers' gradients: the same values on every tower,
-// counted updates, errors that end all waiting, towers that leave, and going on where it was.
+// counted updates, errors that end all waiting, towers that leave, and continuing where it was.
 #include <gtest/gtest.h>
 
 #include <functional>

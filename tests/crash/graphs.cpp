@@ -155,9 +155,9 @@ std::vector<CrashGraph> crash_graphs(const std::string& folder) {
          return zip({counted(range(120).shuffle()), range(1000).skip(7)}).batch(3);
        }},
       {"bad elements in their places", [=] { return damaged(shuffled({})).batch(4); }},
-      {"bad elements passed over", [=] { return damaged(shuffled({.buffer = 20})).batch(4); },
+      {"bad elements skipped", [=] { return damaged(shuffled({.buffer = 20})).batch(4); },
        OnError::skip},
-      {"bad elements passed over, then a shard",
+      {"bad elements skipped, then a shard",
        [=] { return damaged(tagged(gzipped(), "record")).filter(odd).shard(2, 1).batch(2); },
        OnError::skip},
   };

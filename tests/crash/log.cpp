@@ -30,7 +30,7 @@ LogReading read_log(const std::string& path) {
       std::size_t from = 0;
       words >> from;
       if (from < durable || from > deliveries.size()) {
-        reading.broken.push_back("went on at " + std::to_string(from) + " although " +
+        reading.broken.push_back("continued at " + std::to_string(from) + " although " +
                                  std::to_string(durable) + " was durable and " +
                                  std::to_string(deliveries.size()) + " acknowledged");
       }

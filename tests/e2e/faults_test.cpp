@@ -1,4 +1,4 @@
-// Damaged data sets: what is found, what is passed over, and what is said.
+// Damaged data sets: what is found, what is skipped, and what is said.
 // PENSTOCK_DAMAGED=10000 makes those with 1 % of bad records as large.
 #include <cstdlib>
 #include <set>

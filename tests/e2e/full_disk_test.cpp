@@ -34,7 +34,7 @@ Flags operator+(Flags a, const Flags& b) {
 /// How a command is to bear it.
 enum class Bears {
   by_an_error,  // it ends with exit code 1 and one line
-  by_a_warning  // it says so once and goes on
+  by_a_warning  // it says so once and continues
 };
 
 /// A command that writes a file, in a folder of its own.

@@ -202,7 +202,7 @@ TEST_F(Resume, OfAFinishedRunChangesNothing) {
   EXPECT_EQ(again.json()["batches"], 0);
   EXPECT_EQ(again.json()["resumed"]["batches"], 13);
   EXPECT_EQ(read_file(at("D")), digests);
-  // More epochs go on behind it.
+  // More epochs continue behind it.
   ASSERT_EQ(run_program(run + Flags{"--epochs", "2"}).code, 0);
   EXPECT_EQ(read_file(at("D")), uninterrupted({"--range", "100", "--batch", "8", "--epochs", "2"}));
 }
@@ -234,7 +234,7 @@ TEST_F(Resume, RefusesWhatIsNotTheSame) {
     const Outcome outcome = run_program(start + wrong.flags);
     EXPECT_EQ(outcome.code, wrong.code) << outcome.err;
     EXPECT_THAT(outcome.err, AllOf(HasSubstr(wrong.says), HasSubstr(at("S"))));
-    EXPECT_EQ(read_file(at("D")), before) << "cut although nothing went on";
+    EXPECT_EQ(read_file(at("D")), before) << "cut although nothing continued";
   }
   own_.write("D", before.substr(0, before.size() - 1));
   EXPECT_THAT(run_program(start + graph + Flags{"--batch", "8"}).err,

@@ -158,7 +158,7 @@ std::vector<std::string> outcome(const std::function<Dataset()>& build, RunOptio
 }
 
 // Each allocation of a run fails once, at every place there is: what comes before the error is
-// right, nothing hangs or crashes, and the process goes on.
+// right, nothing hangs or crashes, and the process continues.
 TEST(FailedAllocation, IsAnErrorWhereverItHappens) {
   if (test::kAddressSanitizer) GTEST_SKIP() << "AddressSanitizer has an allocator of its own";
   const auto files = make_memory_file_system(jpegs(12));

@@ -125,7 +125,7 @@ TEST(Audit, CountsWhatIsMissingWhereTheGraphTells) {
   }
 }
 
-/// What `skip` passed over before a stop, and meets again when the work is redone, counts once.
+/// What `skip` skipped before a stop, and meets again when the work is redone, counts once.
 TEST(Audit, ErrorsOfRedoneWork) {
   const auto pairs = [](const Dataset& input) {
     return std::vector<Dataset>{
@@ -146,7 +146,7 @@ TEST(Audit, ErrorsOfRedoneWork) {
               return numbers({x_of(e), x_of(e)});
             },
             test::x_spec(), {.cycle = 3}),
-        // The redone work goes on on threads of several edges.
+        // The redone work continues on threads of several edges.
         input.filter([](const Element&) { return true; })
             .map([](Element e) { return e; })
             .interleave(

@@ -1,5 +1,5 @@
-// Where a run may go on: with another number of consumers, behind an unordered map, far in, and in
-// shards that run short.
+// Where a run may continue: with another number of consumers, behind an unordered map, far in, and
+// in shards that run short.
 #include <gmock/gmock.h>
 
 #include <atomic>

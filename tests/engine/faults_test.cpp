@@ -96,7 +96,7 @@ Dataset slow_batches(const FileSystemPtr& files, int rows, std::atomic<int>& map
       .batch(rows);
 }
 
-// F6. Late reads: the order stays, and what the slots have room for goes on meanwhile.
+// F6. Late reads: the order stays, and what the slots have room for continues meanwhile.
 TEST(Faults, OrderOfStragglers) {
   const FileSystemPtr files = shards_of(4, 500);
   constexpr int kRows = 10;
@@ -317,8 +317,8 @@ TEST_F(ExitDeathTest, ForkedChild) {
         }
         int status = 0;
         ::waitpid(child, &status, 0);
-        const bool goes_on = iterator.next().has_value();
-        std::exit(WIFEXITED(status) && goes_on ? WEXITSTATUS(status) : 99);
+        const bool may_continue = iterator.next().has_value();
+        std::exit(WIFEXITED(status) && may_continue ? WEXITSTATUS(status) : 99);
       },
       testing::ExitedWithCode(0), "");
 }

@@ -130,7 +130,7 @@ TEST(Lifecycle, CancelAndDestroyAtAnyMoment) {
   EXPECT_LE(settled_threads(before), before);
 }
 
-/// Goes on for ever and gives nothing.
+/// Continues for ever and gives nothing.
 std::vector<std::pair<const char*, Dataset>> idle_graphs() {
   const auto no = [](const Element&) { return false; };
   const Dataset endless = numbers(10).repeat();

@@ -172,7 +172,7 @@ TEST_F(Limits, FewerThreadsThanAMomentAgo) {
   EXPECT_GE(least, 0);
 }
 
-/// Where the next epoch can't be begun ahead of time, this one goes on, and that begins later.
+/// Where the next epoch can't be begun ahead of time, this one continues, and that begins later.
 TEST_F(Limits, NoThreadForTheNextEpoch) {
   EXPECT_EQ(in_child([] {
               constexpr std::int64_t kCount = 300;

@@ -92,8 +92,8 @@ class Values final : public Machine {
   }
   bool make(Group& group, Rng& rng) override {
     // A group that found no memory is made element by element; other groups are made at once.
-    if (!group.starved && group.redone == 0 && rng.coin(0.2)) group.starved = true;
-    if (!group.starved) {
+    if (!group.blocked && group.redone == 0 && rng.coin(0.2)) group.blocked = true;
+    if (!group.blocked) {
       for (std::size_t i = 0; i < group.count; ++i) make_one(group, i);
       return done(group);
     }
@@ -111,7 +111,7 @@ class Values final : public Machine {
     group.drop_results(last.kept);
     group.redone = last.kept;
     group.done = false;
-    return std::exchange(group.starved, true) ? nullptr : &group;
+    return std::exchange(group.blocked, true) ? nullptr : &group;
   }
   std::size_t take(std::span<ElementRef> out) override {
     const std::size_t count = values_.take(out);
@@ -136,7 +136,7 @@ class Values final : public Machine {
  private:
   bool done(Group& group) {
     group.done = true;
-    group.starved = group.redoing = false;
+    group.blocked = group.redoing = false;
     values_.complete(group);
     return true;
   }

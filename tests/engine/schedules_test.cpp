@@ -87,7 +87,7 @@ class Schedule {
       if (cancel && rng_.below(40) == 0) return outputs_;
       if (step(positions)) idle = 0;
     }
-    EXPECT_TRUE(machine_.drained()) << "nothing goes on";
+    EXPECT_TRUE(machine_.drained()) << "nothing continues";
     while (take(positions)) {
     }
     outputs_.push_back({Kind::end, {}, machine_.consumed(), machine_.skipped()});

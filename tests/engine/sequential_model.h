@@ -11,7 +11,7 @@
 namespace penstock::test {
 
 /// The fate of an element. One that finds no memory fails like any other.
-enum class Made : std::uint8_t { good, failed, starved };
+enum class Made : std::uint8_t { good, failed, blocked };
 
 struct SequentialOptions {
   std::size_t rows = 0;  ///< of a batch; 0: values instead of batches
@@ -69,7 +69,7 @@ inline std::vector<SequentialOutput> sequential(std::span<const Made> elements,
       put(Kind::error, {element});
     } else {
       // Too little memory is no fault of the element.
-      const bool lacks_memory = made == Made::starved;
+      const bool lacks_memory = made == Made::blocked;
       skipped += lacks_memory ? 0 : 1;
       const bool too_large_share =
           seen >= 100 &&

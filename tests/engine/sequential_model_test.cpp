@@ -31,11 +31,11 @@ std::string text_of(const std::vector<SequentialOutput>& outputs) {
   return text.str();
 }
 
-/// "..x.o": good, failed, starved.
+/// "..x.o": good, failed, blocked.
 std::vector<Made> made_of(const std::string& text) {
   std::vector<Made> elements;
   for (const char c : text)
-    elements.push_back(c == '.' ? Made::good : c == 'x' ? Made::failed : Made::starved);
+    elements.push_back(c == '.' ? Made::good : c == 'x' ? Made::failed : Made::blocked);
   return elements;
 }
 
@@ -85,7 +85,7 @@ class MadeAs final : public WorkOp {
       while (which < first && !first_.compare_exchange_weak(first, which)) {
       }
       if (elements_[which] == Made::failed) item.status = Status(ErrorCode::user, "bad");
-      if (elements_[which] != Made::starved) continue;
+      if (elements_[which] != Made::blocked) continue;
       try {
         (void)context.allocate(2 * kMemory);
       } catch (...) {
@@ -113,7 +113,7 @@ Case random_case(Rng& rng) {
   const double bad = rng.uniform() * rng.uniform();
   for (std::uint64_t i = 0; i < size; ++i) {
     made.elements.push_back(!rng.coin(bad)      ? Made::good
-                            : rng.below(6) == 0 ? Made::starved
+                            : rng.below(6) == 0 ? Made::blocked
                                                 : Made::failed);
   }
   made.options.rows = rng.below(9);

@@ -1,4 +1,4 @@
-// How many bad elements a run passes over, and that it ends where nothing else comes.
+// How many bad elements a run skips, and that it ends where nothing else comes.
 #include <atomic>
 #include <chrono>
 #include <climits>
@@ -173,7 +173,7 @@ TEST(SkipBudget, PassOfBadElements) {
       {"one good record", unreadable(4).repeat(), ". . . . . . "},
       {"one good", one, ". . . . . . "},
       {"batches of one good", one.batch(2), ". . . . . . "},
-      {"zip with what goes on",
+      {"zip with what continues",
        zip({bad, numbers(5).repeat().map(
                      [](const Element& e) {
                        return Element({{"y", e["x"]}});
@@ -236,7 +236,7 @@ TEST(SkipBudget, MoreThanHalfSoFar) {
       if (found) {
         EXPECT_NE(found->cause().find("more than half"), std::string::npos);
       }
-      ASSERT_FALSE(iterator.next().is_error());  // it goes on
+      ASSERT_FALSE(iterator.next().is_error());  // it continues
     }
   }
 }
@@ -304,7 +304,7 @@ TEST(SkipBudget, MoreThanHalf) {
   }
 }
 
-/// Where a run stopped and went on makes no difference to what share of it is bad.
+/// Where a run stopped and continued makes no difference to what share of it is bad.
 TEST(SkipBudget, IsTheSameForARunThatWasRestored) {
   const auto twentieth = [](std::int64_t x) { return x % 20 == 7; };
   const auto first = [](std::int64_t x) { return x == 0; };

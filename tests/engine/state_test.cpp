@@ -1,4 +1,4 @@
-// Saving before every element and going on in a fresh run.
+// Saving before every element and continuing in a fresh run.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -220,7 +220,7 @@ TEST(State, KeepsTheMultisetOfResultsOutOfOrder) {
   }
 }
 
-/// What an epoch that can't begin or go on saves is where it stood, not its end.
+/// What an epoch that can't begin or continue saves is where it stood, not its end.
 TEST(State, OfAnEpochThatFailedGoesOnOnceItCan) {
   const test::TempFolder folder;
   const Dataset cached = numbers(40).cache(folder / "cache").batch(4);

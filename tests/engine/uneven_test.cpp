@@ -55,7 +55,7 @@ struct Window {
   const char* what;
   bool front_done;
   bool roomy;
-  bool threads_starve;
+  bool threads_idle;
   std::size_t admitted;  // groups of two elements, with a limit of three groups
 };
 
@@ -74,7 +74,7 @@ TEST(OrderedValues, WaitBehindASlowGroupOnly) {
     const Demand demand = {.wanted = 2,
                            .most = 2,
                            .group_limit = 3,
-                           .threads_starve = one.threads_starve,
+                           .threads_idle = one.threads_idle,
                            .roomy = one.roomy};
     while (groups.size() < 1000 && values.room(demand) > 0) {
       Group& group = *groups.emplace_back(&values.groups().take());

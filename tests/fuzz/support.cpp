@@ -69,7 +69,7 @@ void read_stream(const Source& source, std::uint64_t most_bytes) {
     if (++records > kMostRecords) return;
   }
   require(context.allocated_bytes <= most_bytes, "more memory than the input explains");
-  require(!stream->next(item, context), "a stream that ended goes on");
+  require(!stream->next(item, context), "a stream that ended continues");
 }
 
 std::counting_semaphore<> told(0);

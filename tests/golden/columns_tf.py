@@ -337,7 +337,7 @@ for rule, make in RULES.items():
         for variable in tables:
             name = variable.name.split("/")[-2]
             for at, values in enumerate(run.session.run(variable)):
-                # An example without ids has TensorFlow look up row 0, and forget that: its momentum goes on then.
+                # An example without ids has TensorFlow look up row 0, and forget that: its momentum continues then.
                 if rule == "momentum" and at == 0:
                     continue
                 if len(variable.shape) == 2 and (variable.shape[0] <= 60 or at % 97 == 0):

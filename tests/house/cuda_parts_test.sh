@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# cmake/cuda.cmake where parts of CUDA are missing: AUTO says which and goes on, ON fails, and a part of another project
+# cmake/cuda.cmake where parts of CUDA are missing: AUTO says which and continues, ON fails, and a part of another project
 # has none unless it is asked for. `cuda_parts_test.sh SOURCE_DIR`
 set -euo pipefail
 

@@ -84,7 +84,7 @@ project(components LANGUAGES CXX)
 find_package(penstock 0.1 COMPONENTS ${wanted})
 message(STATUS "found: ${penstock_FOUND}")
 CMAKE
-# found YES_OR_NO TEXT CMAKE_FLAGS...: a configuration that goes on, and says so.
+# found YES_OR_NO TEXT CMAKE_FLAGS...: a configuration that continues, and says so.
 found() {
   local yes=$1 text=$2 said
   shift 2

@@ -76,7 +76,7 @@ TEST_F(CacheKills, DamageNothing) {
   for (int killed = 0; killed < kills; killed += 2) {
     const std::string logs[] = {folder_ / "log0", folder_ / "log1"};
     {
-      // Each is killed at a time of its own while the other one goes on.
+      // Each is killed at a time of its own while the other one continues.
       const Process first = victim(kMost, killed, 100'000, logs[0]);
       const Process second = victim(kMost, killed + 1, 100'000, logs[1]);
       std::this_thread::sleep_for(std::chrono::microseconds(20'000 + random() % 60'000));

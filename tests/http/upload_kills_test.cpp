@@ -1,5 +1,5 @@
 // Processes that write to a store are killed at any point, beside requests that fail: every object
-// that anybody sees is whole, what was acknowledged is there, and states go on from one to the
+// that anybody sees is whole, what was acknowledged is there, and states resume from one to the
 // next.
 //
 // PENSTOCK_KILLS says how many (50), PENSTOCK_KILLS_SEED makes another series.

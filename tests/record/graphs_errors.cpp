@@ -1,4 +1,4 @@
-// Bad records and bad elements: in which place, with which address, and what is passed over.
+// Bad records and bad elements: in which place, with which address, and what is skipped.
 #include <algorithm>
 #include <atomic>
 

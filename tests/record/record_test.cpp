@@ -77,7 +77,7 @@ TEST_P(Records, AreWhatTheyWere) {
   }
 }
 
-/// States of the record, which an older build may have saved: they go on, or are refused because
+/// States of the record, which an older build may have saved: they continue, or are refused because
 /// their format is another.
 TEST_P(Records, GoOnFromOldStates) {
   const Recorded& graph = GetParam();

@@ -299,7 +299,7 @@ TEST_F(Deaths, WorkerOfOtherData) {
   ASSERT_EQ(ran.lines.size(), 1U);
   EXPECT_THAT(ran.lines[0], testing::HasSubstr("another graph, or other data"));
   EXPECT_THAT(ran.lines[0], testing::HasSubstr("number of stages"));
-  // With threads of its own the run goes on without it, and says so.
+  // With threads of its own the run continues without it, and says so.
   options.workers = workers.options(1);
   options.seed = 11;
   Iterator iterator = work(100).iterate(options);

@@ -114,7 +114,7 @@ class Trainer {
   Trainer(const Dataset& dataset, RunOptions options)
       : iterator_(dataset.iterate(with_seed(options))) {}
   /// Up to so many batches. False at the end.
-  bool go_on(std::size_t batches = SIZE_MAX) {
+  bool resume(std::size_t batches = SIZE_MAX) {
     for (std::size_t i = 0; i < batches; ++i) {
       Next next = iterator_.next();
       if (next.is_end()) return false;
@@ -123,7 +123,7 @@ class Trainer {
     return true;
   }
   Ran end() {
-    go_on();
+    resume();
     ran_.stats = iterator_.stats();
     return std::move(ran_);
   }
@@ -171,8 +171,8 @@ TEST_F(Shared, ElementsOfTwoRuns) {
       // Both are there before either ends, since elements are kept for runs that are.
       Trainer first(dataset, options());
       Trainer second(dataset, options());
-      first.go_on(1);
-      second.go_on(1);
+      first.resume(1);
+      second.resume(1);
       std::jthread trainer([&] { ran[0] = first.end(); });
       ran[1] = second.end();
     }
@@ -198,7 +198,7 @@ TEST_F(Shared, LaterRun) {
   made.times.clear();
   serve_by(dataset, 64 << 20);
   Trainer first(dataset, options());
-  first.go_on(99);
+  first.resume(99);
   const Ran second = Trainer(dataset, options(2)).end();
   EXPECT_EQ(first.end().lines, alone.lines);
   EXPECT_EQ(second.lines, alone.lines);
@@ -211,7 +211,7 @@ TEST_F(Shared, OtherSeedsAndEpochs) {
   const Dataset dataset = made_of(200, made, 0us).batch(8);
   serve_by(dataset, 64 << 20);
   Trainer first(dataset, options());
-  first.go_on();
+  first.resume();
   RunOptions other = options();
   other.seed = 12;
   Trainer second(dataset, other);
@@ -258,7 +258,7 @@ TEST_F(Shared, KilledRun) {
     auto first = std::make_unique<Trainer>(dataset, options());
     std::optional<Ran> second;
     std::jthread other([&] { second = Trainer(dataset, options()).end(); });
-    first->go_on(static_cast<std::size_t>(10 + 20 * kills));
+    first->resume(static_cast<std::size_t>(10 + 20 * kills));
     // With groups under way that the other waits for.
     first.reset();
     other.join();
@@ -312,7 +312,7 @@ TEST_F(Shared, FailedElements) {
   made.times.clear();
   serve_by(dataset, 64 << 20);
   Trainer first(dataset, options());
-  first.go_on(20);
+  first.resume(20);
   const Ran second = Trainer(dataset, options()).end();
   EXPECT_EQ(second.lines, alone.lines);
   EXPECT_EQ(first.end().lines, alone.lines);

@@ -33,7 +33,7 @@ cudaStream_t native(StreamView stream) {
   return static_cast<cudaStream_t>(stream.native());
 }
 
-/// A graph for each slot, captured in the strictest mode while the feeder and the reaper go on.
+/// A graph for each slot, captured in the strictest mode while the feeder and the reaper continue.
 TEST_F(OnGpu, CapturedGraphs) {
   constexpr std::int64_t kRows = 1 << 14;
   const Stream compute(gpu_, "compute");

@@ -326,7 +326,7 @@ TEST(FeedErrors, AreNotMetAgainByWhoGoesOn) {
   }
 }
 
-// A read that failed may succeed when the run goes on: what towers were told stays as it was.
+// A read that failed may succeed when the run continues: what towers were told stays as it was.
 TEST(FeedErrors, ElementThatRecovers) {
   const test::TimeLimit limit(kSeconds);
   const auto bad = std::make_shared<std::atomic<bool>>(true);

@@ -1,4 +1,4 @@
-// Feeds that are stopped anywhere and go on.
+// Feeds that are stopped anywhere and continue.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -167,7 +167,7 @@ TEST(ShareSlots, PrefetchedBatches) {
   EXPECT_EQ(take(feeds[0], 0, stream), 4);
   EXPECT_EQ(take(feeds[0], 0, stream), 8);
   feeds.pop_back();
-  EXPECT_EQ(take(feeds[0], 0, stream), 12) << "goes on alone";
+  EXPECT_EQ(take(feeds[0], 0, stream), 12) << "continues alone";
 }
 
 TEST(ShareSlots, TowerForValidationAlone) {

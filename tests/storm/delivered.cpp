@@ -41,7 +41,7 @@ long Delivered::errors() const noexcept {
 
 const char* wrong(std::span<const std::uint64_t> expected, const Delivered& got) noexcept {
   const auto all = got.entries();
-  if (got.full()) return "it goes on for ever";
+  if (got.full()) return "it continues for ever";
   const auto error = std::ranges::find(all, Delivered::kError);
   const auto good = static_cast<std::size_t>(error - all.begin());
   if (good > expected.size()) return "more was delivered than there is";

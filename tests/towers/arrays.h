@@ -43,7 +43,7 @@ inline std::vector<float> list(const Array& array) {
 }
 
 /// Returns a pass over this many rows, all valid.
-inline Pass pass_over(std::int64_t rows, bool training = true) {
+inline Pass skip(std::int64_t rows, bool training = true) {
   Pass pass;
   pass.training = training;
   pass.valid_rows = rows;

@@ -1,4 +1,4 @@
-// Checkpoints: going on to the bit, and what damaged files do.
+// Checkpoints: continuing to the bit, and what damaged files do.
 #include "towers/checkpoint/checkpoint.h"
 
 #include <chrono>

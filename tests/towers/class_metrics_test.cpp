@@ -23,7 +23,7 @@ namespace {
 
 using penstock::test::expect_error;
 using test::list;
-using test::pass_over;
+using test::skip;
 
 std::vector<double> golden(const std::string& wanted) {
   std::ifstream in(penstock::test::source_dir() + "/tests/golden/metrics_sklearn.txt");
@@ -161,7 +161,7 @@ TEST(SoftmaxLoss, WeighsRowsAsKerasDoes) {
   const auto weights = golden_as<float>("loss.weights");
   SoftmaxLoss loss;
   const SoftmaxLoss::Result found =
-      loss.forward(Array::view(logits.data(), {5, 3}), labels, pass_over(5), weights.data());
+      loss.forward(Array::view(logits.data(), {5, 3}), labels, skip(5), weights.data());
   EXPECT_NEAR(found.loss_sum / 5, golden("loss.value").at(0), 1e-6);
   EXPECT_THAT(list(loss.backward()),
               testing::Pointwise(testing::FloatNear(1e-6F), golden_as<float>("loss.gradient")));

@@ -150,7 +150,7 @@ TEST(Classes, TravelWithTheCheckpointAndTheExport) {
   ASSERT_FALSE(result.evaluations.empty());
   EXPECT_EQ(result.evaluations.back().evaluation.accuracy, 1);
 
-  // Going on with other classes.
+  // Continuing with other classes.
   const Sorted others({"a", "b", "d"});
   expect_error(ErrorCode::invalid_argument,
                "the training data have a class d, which the model does not know", [&] {

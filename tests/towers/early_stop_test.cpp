@@ -147,7 +147,7 @@ TEST_P(Patient, EndsAndKeepsTheCheckpointOfTheBest) {
   EXPECT_EQ(again.steps, 5U);
   EXPECT_TRUE(again.losses.empty());
   EXPECT_THAT(kept(folder), ElementsAre(3, 5));
-  // With more patience it goes on, and finds a better one.
+  // With more patience it continues, and finds a better one.
   all.patience = 3;
   const TrainResult more = run(all);
   EXPECT_EQ(more.resumed_at, 5U);

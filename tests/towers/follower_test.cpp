@@ -1,4 +1,4 @@
-// An evaluator beside a run: what it finds, exports and passes over.
+// An evaluator beside a run: what it finds, exports and skips.
 #include "towers/evaluate/follower.h"
 
 #include <chrono>
@@ -194,7 +194,7 @@ TEST(BestExport, RefusesAFileThatDoesNotSay) {
   const TempFolder folder;
   const std::string path = folder / "best";
   const VariableStore store(1, 0);
-  const auto open = [&](Measure by, bool go_on) { return BestExport(path, by, go_on); };
+  const auto open = [&](Measure by, bool resume) { return BestExport(path, by, resume); };
   EXPECT_TRUE(open(Measure::loss, true).offer({10, 0.5, 0.25, 1}, store));
   BestExport best = open(Measure::loss, true);
   EXPECT_EQ(best.best(), 0.5);

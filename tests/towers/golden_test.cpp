@@ -32,7 +32,7 @@ namespace {
 
 using test::host_store;
 using test::list;
-using test::pass_over;
+using test::skip;
 
 const std::map<std::string, std::vector<float>>& golden() {
   static const auto all = [] {
@@ -103,7 +103,7 @@ void expect_layer(const Case& one, const std::string& name, float odd, int place
   }
   Array in = wave(one.in, 1);
   replace(in, odd, place, 0);
-  const Pass pass = pass_over(in.dim(0));
+  const Pass pass = skip(in.dim(0));
   const Array& out = layer->forward(in, pass);
   expect_golden(name + ".out", out);
   Array gradient = wave(out.shape(), 4);
@@ -172,18 +172,18 @@ INSTANTIATE_TEST_SUITE_P(
 TEST(GoldenLosses, ArePyTorchs) {
   const Array logits = wave({4, 5}, 1);
   SoftmaxLoss softmax;
-  const auto result = softmax.forward(logits, std::vector<std::int64_t>{0, 3, 4, 1}, pass_over(4));
+  const auto result = softmax.forward(logits, std::vector<std::int64_t>{0, 3, 4, 1}, skip(4));
   EXPECT_NEAR(result.loss_sum / 4, golden().at("softmax_loss.out")[0], 1e-6);
   expect_golden("softmax_loss.in_gradient", softmax.backward());
   TripletLoss triplet(1.5F);
   const double sum =
-      triplet.forward(wave({3, 4}, 1), wave({3, 4}, 2), wave({3, 4}, 3), pass_over(3)).loss_sum;
+      triplet.forward(wave({3, 4}, 1), wave({3, 4}, 2), wave({3, 4}, 3), skip(3)).loss_sum;
   EXPECT_NEAR(sum / 3, golden().at("triplet.out")[0], 1e-6);
   expect_golden("triplet.in_gradient", triplet.query_gradient());
   expect_golden("triplet.gradient0", triplet.positive_gradient());
   expect_golden("triplet.gradient1", triplet.negative_gradient());
   InBatchNegativesLoss others(5);
-  const double all = others.forward(wave({3, 4}, 1), wave({3, 4}, 2), pass_over(3)).loss_sum;
+  const double all = others.forward(wave({3, 4}, 1), wave({3, 4}, 2), skip(3)).loss_sum;
   EXPECT_NEAR(all / 3, golden().at("in_batch.out")[0], 1e-6);
   expect_golden("in_batch.in_gradient", others.query_gradient());
   expect_golden("in_batch.gradient0", others.positive_gradient());
@@ -207,13 +207,13 @@ TEST(GoldenLosses, OfOddNumbersArePyTorchs) {
     logits.data()[5] = odd;
     SoftmaxLoss softmax;
     const std::vector<std::int64_t> classes{0, 3, 4, 1};
-    expect_loss("softmax_loss", softmax.forward(logits, classes, pass_over(4)).loss_sum, 4);
+    expect_loss("softmax_loss", softmax.forward(logits, classes, skip(4)).loss_sum, 4);
     expect_golden("softmax_loss" + end + ".in_gradient", softmax.backward());
     Array scores = wave({4, 1}, 1);
     scores.data()[1] = odd;
     SigmoidLoss sigmoid;
     const std::vector<std::int64_t> labels{0, 1, 1, 0};
-    const double loss = sigmoid.forward(scores, labels, pass_over(4)).loss_sum;
+    const double loss = sigmoid.forward(scores, labels, skip(4)).loss_sum;
     // PyTorch's form multiplies minus infinity by 0; ours is TensorFlow's.
     if (odd == -std::numeric_limits<float>::infinity()) {
       EXPECT_EQ(loss, std::numeric_limits<double>::infinity());
@@ -225,12 +225,12 @@ TEST(GoldenLosses, OfOddNumbersArePyTorchs) {
     query.data()[4] = odd;
     TripletLoss triplet(1.5F);
     expect_loss("triplet",
-                triplet.forward(query, wave({3, 4}, 2), wave({3, 4}, 3), pass_over(3)).loss_sum, 3);
+                triplet.forward(query, wave({3, 4}, 2), wave({3, 4}, 3), skip(3)).loss_sum, 3);
     expect_golden("triplet" + end + ".in_gradient", triplet.query_gradient());
     expect_golden("triplet" + end + ".gradient0", triplet.positive_gradient());
     expect_golden("triplet" + end + ".gradient1", triplet.negative_gradient());
     InBatchNegativesLoss others(5);
-    expect_loss("in_batch", others.forward(query, wave({3, 4}, 2), pass_over(3)).loss_sum, 3);
+    expect_loss("in_batch", others.forward(query, wave({3, 4}, 2), skip(3)).loss_sum, 3);
     expect_golden("in_batch" + end + ".in_gradient", others.query_gradient());
     expect_golden("in_batch" + end + ".gradient0", others.positive_gradient());
   }

@@ -34,7 +34,7 @@ using test::expect_near;
 using test::fake_gpu;
 using test::host_store;
 using test::list;
-using test::pass_over;
+using test::skip;
 using test::spread_array;
 
 const Initializer kSome = Initializer::normal(0.5F);
@@ -98,7 +98,7 @@ struct Pair {
     return result;
   }
   Pass pass(std::int64_t rows, bool training = true) {
-    Pass made = pass_over(rows, training);
+    Pass made = skip(rows, training);
     made.gpu = &gpu;
     return made;
   }
@@ -133,7 +133,7 @@ TEST_P(GpuLayer, ComputesWhatTheHostComputes) {
   const std::int64_t valid = c.in[0] - 1;
   for (const bool training : {true, false}) {
     for (int round = 0; round < 2; ++round) {  // variables' gradients add up
-      const Pass pass = pass_over(valid, training);
+      const Pass pass = skip(valid, training);
       const Array& out = here->forward(in, pass);
       const Array& out_there = there->forward(in_there, pair.pass(valid, training));
       EXPECT_EQ(out_there.shape(), out.shape());
@@ -308,7 +308,7 @@ TEST_P(GpuLosses, AreTheHosts) {
   const std::vector<std::int64_t> labels{3, 0, 6, 99};  // the last row is padding
   SoftmaxLoss here;
   SoftmaxLoss there;
-  const auto expected = here.forward(logits, labels, pass_over(3));
+  const auto expected = here.forward(logits, labels, skip(3));
   pair.gpu.clear(pair.gpu.result());
   const auto labels_there = pair.up(labels);
   there.forward(up, labels_there, pair.pass(3));
@@ -331,7 +331,7 @@ TEST_P(GpuLosses, OfVectorsAreTheHosts) {
   const Array n = pair.up(negative);
   TripletLoss triplet(1.5F);
   TripletLoss triplet_there(1.5F);
-  auto expected = triplet.forward(query, positive, negative, pass_over(3));
+  auto expected = triplet.forward(query, positive, negative, skip(3));
   pair.gpu.clear(pair.gpu.result());
   triplet_there.forward(q, p, n, pair.pass(3));
   EXPECT_NEAR(pair.result()[0], expected.loss_sum, 1e-9);
@@ -343,7 +343,7 @@ TEST_P(GpuLosses, OfVectorsAreTheHosts) {
               "n");
   InBatchNegativesLoss others(5);
   InBatchNegativesLoss others_there(5);
-  expected = others.forward(query, positive, pass_over(3));
+  expected = others.forward(query, positive, skip(3));
   pair.gpu.clear(pair.gpu.result());
   others_there.forward(q, p, pair.pass(3));
   EXPECT_NEAR(pair.result()[0], expected.loss_sum, 1e-9);
@@ -371,9 +371,9 @@ TEST_P(GpuLosses, EmbeddingAndDecay) {
     decay_there.add(*pair.there.of(0)[0], 0.5F);
     pair.gpu.clear(pair.gpu.result());
     EXPECT_EQ(decay_there.forward(pair.pass(3)), 0);
-    EXPECT_NEAR(pair.result()[2], decay_here.forward(pass_over(3)), 1e-6);
+    EXPECT_NEAR(pair.result()[2], decay_here.forward(skip(3)), 1e-6);
     here.backward(gradient);
-    decay_here.backward(pass_over(3));
+    decay_here.backward(skip(3));
     there.backward(up);
     decay_there.backward(pair.pass(3));
     expect_near(pair.down(pair.there.of(0)[0]->gradient), list(pair.here.of(0)[0]->gradient), 1e-6,

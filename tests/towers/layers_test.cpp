@@ -28,7 +28,7 @@ using penstock::test::expect_error;
 using test::array_of;
 using test::host_store;
 using test::list;
-using test::pass_over;
+using test::skip;
 using test::spread_array;
 
 struct Case {
@@ -55,7 +55,7 @@ double dot(const Array& a, const Array& b) {
 /// The derivative of <weights, layer(in)> with regard to one value, by central differences.
 double difference(Layer& layer, const Array& in, const Array& weights, float& value) {
   constexpr float kStep = 2e-3F;
-  const Pass pass = pass_over(in.dim(0));
+  const Pass pass = skip(in.dim(0));
   const float old = value;
   value = old + kStep;
   const float above = value;
@@ -83,7 +83,7 @@ TEST_P(EveryLayer, FiniteDifferences) {
   VariableStore store = host_store();
   const LayerPtr layer = GetParam().make(store.tower(0) / "layer");
   Array in = spread_array(GetParam().in, 3);
-  const Pass pass = pass_over(in.dim(0));
+  const Pass pass = skip(in.dim(0));
   const Array weights = spread_array(layer->forward(in, pass).shape(), 5);
   Array in_gradient;
   for (int round = 0; round < 2; ++round) {  // variables' gradients add up
@@ -108,14 +108,14 @@ TEST_P(EveryLayer, TakesOtherNumbersOfRows) {
   const LayerPtr layer = GetParam().make(store.tower(0) / "layer");
   const Array in = spread_array(GetParam().in, 3);
   const Array out = [&] {
-    const Array& result = layer->forward(in, pass_over(in.dim(0), false));
+    const Array& result = layer->forward(in, skip(in.dim(0), false));
     Array copy(result.shape());
     std::copy_n(result.data(), result.size(), copy.data());
     return copy;
   }();
   const Shape one = GetParam().in.with(0, 1);
   const Array first = Array::view(in.data(), one);
-  const Array& alone = layer->forward(first, pass_over(1, false));
+  const Array& alone = layer->forward(first, skip(1, false));
   ASSERT_EQ(alone.dim(0), 1);
   for (std::size_t i = 0; i < alone.size(); ++i)
     EXPECT_NEAR(alone.data()[i], out.data()[i], 1e-5) << i;
@@ -215,13 +215,13 @@ TEST(BatchNorm, EvaluatesWithMovingStatistics) {
   const LayerPtr layer =
       batch_norm(store.tower(0), {.channels = 1, .momentum = 0.5F, .epsilon = 0});
   const Array in = array_of({4, 1}, {1, 3, 5, 99});
-  EXPECT_THAT(list(layer->forward(in, pass_over(3))),
+  EXPECT_THAT(list(layer->forward(in, skip(3))),
               testing::ElementsAre(testing::FloatNear(-1.224745F, 1e-5F), 0,
                                    testing::FloatNear(1.224745F, 1e-5F), testing::_))
       << "the row that is padding does not count";
   EXPECT_FLOAT_EQ(store.of(0)[2]->value.data()[0], 1.5F);  // mean: 0 and 3
   EXPECT_FLOAT_EQ(store.of(0)[3]->value.data()[0], 2.5F);  // variance: 1 and 4, unbiased
-  const Array& out = layer->forward(in, pass_over(4, false));
+  const Array& out = layer->forward(in, skip(4, false));
   EXPECT_FLOAT_EQ(out.data()[1], 1.5F / std::sqrt(2.5F));
   EXPECT_FLOAT_EQ(store.of(0)[2]->value.data()[0], 1.5F);
 }
@@ -232,8 +232,8 @@ TEST(BatchNorm, SynchronisedTowers) {
   const Array gradient = spread_array({6, 2, 2}, 2);
   VariableStore alone = host_store(1);
   const LayerPtr whole = batch_norm(alone.tower(0), options);
-  const std::vector<float> out = list(whole->forward(in, pass_over(6)));
-  const std::vector<float> back = list(whole->backward(gradient, pass_over(6)));
+  const std::vector<float> out = list(whole->forward(in, skip(6)));
+  const std::vector<float> back = list(whole->backward(gradient, skip(6)));
   VariableStore store = host_store(2);
   const std::unique_ptr<Collective> group = make_host_collective(2);
   std::vector<LayerPtr> layers;
@@ -243,7 +243,7 @@ TEST(BatchNorm, SynchronisedTowers) {
     threads.emplace_back([&, t] {
       const std::int64_t rows = t == 0 ? 2 : 4;
       const std::size_t at = t * 8;
-      Pass pass = pass_over(rows);
+      Pass pass = skip(rows);
       pass.tower = static_cast<int>(t);
       pass.others = group.get();
       const Array part = Array::view(in.data() + at, {rows, 2, 2});
@@ -263,13 +263,13 @@ TEST(Layers, WrongShapes) {
   const LayerPtr convolution = conv2d(store.tower(0) / "c", {.in = 3, .out = 2, .kernel = 3});
   const LayerPtr full = dense(store.tower(0) / "d", {.in = 4, .out = 2});
   expect_error(ErrorCode::invalid_argument, "c/conv2d: expected [n,h,w,3], got [1,4,4,2]", [&] {
-    convolution->forward(Array({1, 4, 4, 2}), pass_over(1));
+    convolution->forward(Array({1, 4, 4, 2}), skip(1));
   });
   expect_error(ErrorCode::invalid_argument, "an image as large as the kernel", [&] {
-    convolution->forward(Array({1, 2, 2, 3}), pass_over(1));
+    convolution->forward(Array({1, 2, 2, 3}), skip(1));
   });
   expect_error(ErrorCode::invalid_argument, "d/dense: expected rows of 4, got [2,5]", [&] {
-    full->forward(Array({2, 5}), pass_over(2));
+    full->forward(Array({2, 5}), skip(2));
   });
 }
 
@@ -277,8 +277,8 @@ TEST(Layers, FirstLayers) {
   VariableStore store = host_store();
   const LayerPtr layer = dense(store.tower(0), {.in = 4, .out = 2, .input_gradient = false});
   const Array in = spread_array({3, 4}, 1);
-  layer->forward(in, pass_over(3));
-  EXPECT_TRUE(layer->backward(Array({3, 2}), pass_over(3)).empty());
+  layer->forward(in, skip(3));
+  EXPECT_TRUE(layer->backward(Array({3, 2}), skip(3)).empty());
 }
 
 TEST(Padding, Same) {
@@ -296,7 +296,7 @@ TEST(Lrn, AlphaWithoutTheWindow) {
   VariableStore store = host_store();
   const LayerPtr layer = lrn(store.tower(0), {.radius = 1, .bias = 1, .alpha = 1, .beta = 0.5F});
   const Array in = array_of({1, 3}, {1, 2, 2});
-  const Array& out = layer->forward(in, pass_over(1));
+  const Array& out = layer->forward(in, skip(1));
   EXPECT_NEAR(out.data()[0], 1 / std::sqrt(1 + 5.0), 1e-6);
   EXPECT_NEAR(out.data()[1], 2 / std::sqrt(1 + 9.0), 1e-6);
   EXPECT_NEAR(out.data()[2], 2 / std::sqrt(1 + 8.0), 1e-6);
@@ -310,19 +310,19 @@ TEST(Dropout, DependsOnTheElementAndNotOnTheTower) {
     ones.fill(1);
     return ones;
   }();
-  const std::vector<float> whole = list(layer->forward(in, pass_over(8)));
-  Pass second = pass_over(4);
+  const std::vector<float> whole = list(layer->forward(in, skip(8)));
+  Pass second = skip(4);
   second.first = 4;
   const Array half = Array::view(in.data(), {4, 33});
   const std::vector<float> part = list(layer->forward(half, second));
   EXPECT_TRUE(std::equal(part.begin(), part.end(), whole.begin() + 4 * 33));
-  Pass strided = pass_over(4);
+  Pass strided = skip(4);
   strided.first = 1;
   strided.stride = 2;
   const std::vector<float> odd = list(layer->forward(half, strided));
   EXPECT_TRUE(std::equal(odd.begin(), odd.begin() + 33, whole.begin() + 33));
   EXPECT_TRUE(std::equal(odd.begin() + 33, odd.begin() + 66, whole.begin() + 3 * 33));
-  Pass later = pass_over(8);
+  Pass later = skip(8);
   later.step = 1;
   EXPECT_NE(list(layer->forward(in, later)), whole);
 }
@@ -333,9 +333,9 @@ TEST(Dropout, KeepsTheMeanAndIsOffInEvaluation) {
   Array in({100, 100});
   in.fill(1);
   double sum = 0;
-  for (const float value : list(layer->forward(in, pass_over(100)))) sum += value;
+  for (const float value : list(layer->forward(in, skip(100)))) sum += value;
   EXPECT_NEAR(sum / 10'000, 1, 0.03);  // sigma 0.0065
-  EXPECT_EQ(&layer->forward(in, pass_over(100, false)), &in);
+  EXPECT_EQ(&layer->forward(in, skip(100, false)), &in);
   expect_error(ErrorCode::invalid_argument, "rate", [&] { dropout(store.tower(0), 1.0F); });
 }
 

@@ -25,7 +25,7 @@ using penstock::test::expect_error;
 using test::array_of;
 using test::host_store;
 using test::list;
-using test::pass_over;
+using test::skip;
 using test::spread_array;
 
 /// Checks a loss of rows against differences in one of its inputs.
@@ -63,7 +63,7 @@ TEST(Similarity, NanOfARow) {
                                   2,
                                   1.5};
     TripletLoss host(1.5F);
-    EXPECT_TRUE(std::isnan(host.forward(in[0], in[1], in[2], pass_over(2)).loss_sum));
+    EXPECT_TRUE(std::isnan(host.forward(in[0], in[1], in[2], skip(2)).loss_sum));
     for (std::int64_t row = 0; row < 2; ++row) plan(row);
     EXPECT_FALSE(std::isnan(results[0].loss)) << input;
     EXPECT_TRUE(std::isnan(results[1].loss)) << input;
@@ -80,7 +80,7 @@ TEST(Similarity, FiniteDifferences) {
   Array query = spread_array({4, 5}, 1);
   Array positive = spread_array({4, 5}, 2);
   Array negative = spread_array({4, 5}, 3);
-  const Pass pass = pass_over(3);  // the last row is padding
+  const Pass pass = skip(3);  // the last row is padding
   TripletLoss triplet(1.5F);
   const auto triplet_loss = [&] {
     return triplet.forward(query, positive, negative, pass).loss_sum / 3;
@@ -109,7 +109,7 @@ TEST(SigmoidLoss, WeighsRows) {
   Array logits = array_of({4, 1}, {0.5F, -2, 3, 100});
   const std::vector<std::int64_t> labels{1, 1, 0, 0};
   const std::vector<float> weights{2, 0, 0.5F, 7};
-  const Pass pass = pass_over(3);  // the last row is padding
+  const Pass pass = skip(3);  // the last row is padding
   SigmoidLoss sigmoid;
   const auto loss = [&] {
     return sigmoid.forward(logits, labels, pass, weights.data()).loss_sum / 3;
@@ -135,7 +135,7 @@ TEST(EmbeddingBag, AveragesWhatIsNamed) {
 TEST(SoftmaxLoss, IsTheMeanOverValidRowsAndSaysWhichLabelIsWrong) {
   SoftmaxLoss loss;
   const Array logits = array_of({3, 2}, {0, 0, 3, 1, 9, -9});
-  Pass pass = pass_over(2);
+  Pass pass = skip(2);
   const auto result = loss.forward(logits, std::vector<std::int64_t>{1, 0, 0}, pass);
   EXPECT_NEAR(result.loss_sum, std::log(2.0) + std::log(1 + std::exp(-2.0)), 1e-6);
   EXPECT_EQ(result.correct, 1);
@@ -148,7 +148,7 @@ TEST(SoftmaxLoss, IsTheMeanOverValidRowsAndSaysWhichLabelIsWrong) {
   });
   // Large logits do not overflow.
   const Array large = array_of({1, 2}, {1e30F, -1e30F});
-  EXPECT_EQ(loss.forward(large, std::vector<std::int64_t>{0}, pass_over(1)).loss_sum, 0);
+  EXPECT_EQ(loss.forward(large, std::vector<std::int64_t>{0}, skip(1)).loss_sum, 0);
 }
 
 TEST(L2, IsHalfTheSquareAndAddsToTheGradient) {
@@ -156,9 +156,9 @@ TEST(L2, IsHalfTheSquareAndAddsToTheGradient) {
   Variable& variable = store.tower(0).get("v", {2}, {Initializer::constant(3)});
   L2 decay;
   decay.add(variable, 0.5F);
-  EXPECT_DOUBLE_EQ(decay.forward(pass_over(1)), 0.5 * 0.5 * 18);
-  decay.backward(pass_over(1));
-  decay.backward(pass_over(1));
+  EXPECT_DOUBLE_EQ(decay.forward(skip(1)), 0.5 * 0.5 * 18);
+  decay.backward(skip(1));
+  decay.backward(skip(1));
   EXPECT_EQ(list(variable.gradient), (std::vector<float>{3, 3}));
 }
 

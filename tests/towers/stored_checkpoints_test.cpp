@@ -1,4 +1,4 @@
-// Checkpoints in an object store: going on to the bit, two runs in one folder, what killed ones
+// Checkpoints in an object store: continuing to the bit, two runs in one folder, what killed ones
 // left.
 #include "towers/checkpoint/stored_checkpoints.h"
 

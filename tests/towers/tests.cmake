@@ -12,7 +12,7 @@ if(TARGET penstock::farmhash)
   target_link_libraries(towers_columns_golden_test PRIVATE penstock_tools_towers penstock_tools penstock_towers)
 endif()
 penstock_tests(towers FILES variables layers updates strategies models classes class_metrics text_words early_stop checkpoint
-  going_on virtual_towers follow_plan follower golden losses parameter_exchange from_tensorflow parameter_exchange_bits
+  resume virtual_towers follow_plan follower golden losses parameter_exchange from_tensorflow parameter_exchange_bits
   gpu_trainer exchange peers_exchange failures evaluation weights ${columns} servers/async_server servers/sync_server
   servers/table_rows servers/served_trainer servers/served_faults servers/table_training
   LIBRARIES penstock_towers test_fake_gpu test_own_device)

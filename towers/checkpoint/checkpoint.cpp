@@ -286,7 +286,7 @@ std::optional<StoredRun> Checkpoints::newest() {
       // One that somebody has removed from a store is listed still.
       const bool removed = store_ && error.code() == ErrorCode::not_found;
       if (error.code() != ErrorCode::data_loss && !removed) throw;
-      log(LogLevel::warning, "checkpoint " + one->path + " is passed over: " + error.cause());
+      log(LogLevel::warning, "checkpoint " + one->path + " is skipped: " + error.cause());
       damaged_.insert(one->path);
     }
   }

@@ -10,7 +10,7 @@
 #include <penstock/remote_files.h>
 
 #include "towers/checkpoint/checkpoint.h"
-#include "towers/checkpoint/going_on.h"
+#include "towers/checkpoint/resuming.h"
 #include "towers/checkpoint/safetensors.h"
 #include "towers/classes.h"
 #include "towers/evaluate/evaluator.h"

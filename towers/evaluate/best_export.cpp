@@ -56,9 +56,10 @@ std::optional<double> figure_in(const std::string& path, Measure by) {
 
 }  // namespace
 
-BestExport::BestExport(std::string path, Measure by, bool go_on) : path_(std::move(path)), by_(by) {
+BestExport::BestExport(std::string path, Measure by, bool resume)
+    : path_(std::move(path)), by_(by) {
   check_writable(path_);
-  if (go_on) best_ = figure_in(path_, by_);
+  if (resume) best_ = figure_in(path_, by_);
 }
 
 bool BestExport::offer(const Evaluation& evaluation, const VariableStore& variables,

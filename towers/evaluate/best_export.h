@@ -14,10 +14,10 @@ namespace penstock::towers {
 /// synchronised.
 class BestExport {
  public:
-  /// Opens the file. If `go_on` is true, an existing file counts. Otherwise the run is a new one,
+  /// Opens the file. If `resume` is true, an existing file counts. Otherwise the run is a new one,
   /// and its first offer replaces the file. Throws Error{invalid_argument} if a file counts but
   /// does not record how good it is by this measure, and what `check_writable` throws.
-  BestExport(std::string path, Measure by, bool go_on);
+  BestExport(std::string path, Measure by, bool resume);
 
   /// Writes the variables durably, completely or not at all, if they are better than all before.
   /// Returns true if it wrote them. An evaluation whose figure is not finite is never better.

@@ -13,7 +13,7 @@
 #include <penstock/log.h>
 
 #include "towers/checkpoint/checkpoint.h"
-#include "towers/checkpoint/going_on.h"
+#include "towers/checkpoint/resuming.h"
 #include "towers/checkpoint/run_folder.h"
 #include "towers/classes.h"
 #include "towers/evaluate/evaluator.h"
@@ -218,7 +218,7 @@ class Follower::Impl {
     } catch (const Error& error) {
       if (!identity_of(file.path)) return std::nullopt;
       if (error.code() != ErrorCode::data_loss || seen_.last_step == file.step) throw;
-      log(LogLevel::warning, "checkpoint " + file.path + " is passed over: " + error.cause());
+      log(LogLevel::warning, "checkpoint " + file.path + " is skipped: " + error.cause());
       return std::nullopt;
     }
   }

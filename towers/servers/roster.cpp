@@ -50,9 +50,10 @@ void Roster::check(const Trainee& who) {
   const Seat& mine = seat_of(who);
   if (std::ranges::find(mine.earlier, who.incarnation) != mine.earlier.end() ||
       (mine.lost && mine.incarnation == who.incarnation))
-    throw Error(ErrorCode::cancelled, name_of_process(who.process) +
-                                          " may not go on: it was taken for lost, or another one "
-                                          "has taken its place");
+    throw Error(ErrorCode::cancelled,
+                name_of_process(who.process) +
+                    " may not continue: it was taken for lost, or another one "
+                    "has taken its place");
 }
 
 bool Roster::enter(const Trainee& who, Time now) {

@@ -98,7 +98,7 @@ void check_alike(Peers& peers, std::uint64_t step, std::uint64_t digest) {
   for (std::size_t rank = 1; rank < all.size(); ++rank) {
     if (all[rank][0] != all[0][0])
       throw Error(ErrorCode::invalid_argument, "rank " + std::to_string(rank) +
-                                                   " goes on at step " +
+                                                   " continues at step " +
                                                    std::to_string(all[rank][0]) +
                                                    ", rank 0 at step " + std::to_string(all[0][0]));
     if (all[rank][1] != all[0][1])

@@ -17,7 +17,9 @@ class LoopInStep final : public TrainLoop {
   using TrainLoop::TrainLoop;
 
   // Other processes stop at the same step, so this one stops only when all have agreed to.
-  bool stopping() const override { return peers() == nullptr ? parts_.stopped.load() : !go_on_; }
+  bool stopping() const override {
+    return peers() == nullptr ? parts_.stopped.load() : !continues_;
+  }
 
   void begin(Feed& feed, std::uint64_t epoch, std::uint64_t until) override {
     feed_ = &feed;
@@ -41,9 +43,9 @@ class LoopInStep final : public TrainLoop {
     TowerSet& towers = parts_.towers;
     if (towers.all() == 1) return !parts_.stopped;
     if (tower == 0)
-      go_on_ = peers() == nullptr ? !parts_.stopped : !any_says(*peers(), parts_.stopped);
+      continues_ = peers() == nullptr ? !parts_.stopped : !any_says(*peers(), parts_.stopped);
     towers.others().barrier(tower);
-    const bool answer = go_on_;
+    const bool answer = continues_;
     towers.others().barrier(tower);
     return answer;
   }
@@ -52,7 +54,7 @@ class LoopInStep final : public TrainLoop {
   std::uint64_t epoch_ = 0;
   std::uint64_t first_ = 0;
   std::uint64_t until_ = 0;
-  bool go_on_ = true;  // written by tower 0, between barriers
+  bool continues_ = true;  // written by tower 0, between barriers
 };
 
 /// Each tower makes steps of its own.

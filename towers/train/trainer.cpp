@@ -12,7 +12,7 @@
 #include <penstock/towers/peers.h>
 
 #include "towers/checkpoint/checkpoint.h"
-#include "towers/checkpoint/going_on.h"
+#include "towers/checkpoint/resuming.h"
 #include "towers/checkpoint/run_settings.h"
 #include "towers/evaluate/evaluations.h"
 #include "towers/train/feed_ends.h"
@@ -43,7 +43,7 @@ class Trainer::Impl {
         towers_(make, options_, parts_),
         loop_(make_train_loop({towers_, options_, stopped_}, with_turns(options_.strategy))) {
     std::optional<RunPosition> position;
-    if (found_) position = go_on_from(*found_, store(), strategy(), options_, steps_);
+    if (found_) position = resume_from(*found_, store(), strategy(), options_, steps_);
     found_.reset();
     if (!position && !options_.initial_variables.empty()) {
       import_variables(store(), options_.initial_variables, options_.cast_initial_variables);
@@ -60,7 +60,7 @@ class Trainer::Impl {
     if (!test) return;
     const Dataset eval = labelled(*test, classes_, options_.class_weights, kEvaluationData);
     evaluations_.emplace(make, towers_, eval, options_);
-    if (position && options_.patience > 0) go_on_patiently(position->early_stop);
+    if (position && options_.patience > 0) resume_early_stop(position->early_stop);
   }
 
   Evaluation evaluate() {
@@ -178,7 +178,7 @@ class Trainer::Impl {
     if (checkpoints_ && (save || best || over())) save_now(true);
   }
 
-  void go_on_patiently(const std::string& kept) {
+  void resume_early_stop(const std::string& kept) {
     if (!kept.empty()) evaluations_->early_stop().restore(kept);
     if (evaluations_->early_stop().due()) stopped_ = early_stopped_ = true;
   }

@@ -19,7 +19,7 @@ class ErrorAccount {
   StageCounters& counters() const noexcept { return *account_.stage; }
   /// Counts `reached` more elements, the last of which failed. Returns the error that ends the run
   /// if the error budget is now exceeded, otherwise ok.
-  Status pass_over(std::uint64_t reached, const Error& error) {
+  Status skip(std::uint64_t reached, const Error& error) {
     return ledger_.add(account_, reached, error);
   }
   /// Counts `good` more elements that did not fail.

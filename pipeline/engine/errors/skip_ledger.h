@@ -29,7 +29,7 @@ struct Passed {
   }
 };
 
-/// The errors that `skip` passed over, and their limits. The share of errors is judged for each
+/// The errors that `skip` skipped, and their limits. The share of errors is judged for each
 /// stage by itself, so that it does not depend on how far ahead each stage is.
 class SkipLedger {
  public:
@@ -59,7 +59,7 @@ class SkipLedger {
   /// Ends the run with this error as soon as a stage counts it, or another bad element.
   void end(const Error& error) EXCLUDES(mutex_);
   ErrorStats stats() const EXCLUDES(mutex_);
-  /// Returns how many bad elements were passed over in the epoch with this key.
+  /// Returns how many bad elements were skipped in the epoch with this key.
   std::uint64_t skipped(std::uint64_t key) const EXCLUDES(mutex_);
   /// Moves to the epoch with this key: all other counts become those of earlier epochs. Returns how
   /// many bad elements these contain.

@@ -48,15 +48,15 @@ struct Group {
   std::deque<Part> parts;
   std::atomic<std::size_t> unread{0};  ///< parts not read yet
   std::atomic<bool> lost{false};       ///< a part could not be started
-  /// For a starved group: the total bytes that its next element takes, as far as it is known.
-  std::uint64_t starved_all = 0;
+  /// For a blocked group: the total bytes that its next element takes, as far as it is known.
+  std::uint64_t blocked_total = 0;
 
   // Guarded by the segment's mutex:
   bool done = false;
   bool ready = false;      ///< needs nothing but a thread
-  bool starved = false;    ///< waits to be made again, one element at a time
+  bool blocked = false;    ///< waits to be made again, one element at a time
   bool redoing = false;    ///< is being made again
-  std::size_t redone = 0;  ///< items of a starved group that are made, counted from the first
+  std::size_t redone = 0;  ///< items of a blocked group that are made, counted from the first
   std::size_t taken = 0;   ///< delivered results, for single values
   Group* next = nullptr;   ///< in a list of groups whose results were taken
 

@@ -25,17 +25,17 @@ void GroupContext::promise_of(GroupContext& group, std::uint64_t bytes) noexcept
 
 void GroupContext::absorb(GroupContext& part) {
   promised_ += std::exchange(part.promised_, 0);
-  starved_ = std::max(starved_, part.starved_);
+  blocked_ = std::max(blocked_, part.blocked_);
   allocated_ += part.allocated_;
-  starved_all_ = std::max(starved_all_, part.starved_all_);
+  blocked_total_ = std::max(blocked_total_, part.blocked_total_);
   std::move(part.read_parts.begin(), part.read_parts.end(), std::back_inserter(read_parts));
 }
 
 BufferPtr GroupContext::allocate(std::size_t bytes) {
   BufferPtr buffer = memory_.allocate(bytes, promised_);
   if (!buffer) {
-    starved_ = std::max<std::uint64_t>(starved_, bytes);
-    starved_all_ = std::max(starved_all_, saturating_sum(allocated_, Memory::rounded(bytes)));
+    blocked_ = std::max<std::uint64_t>(blocked_, bytes);
+    blocked_total_ = std::max(blocked_total_, saturating_sum(allocated_, Memory::rounded(bytes)));
     throw no_room("needs " + std::to_string(bytes) + " bytes", Memory::rounded(bytes));
   }
   allocated_ += Memory::rounded(bytes);  // whatever the size of the actual buffer
@@ -52,8 +52,8 @@ void GroupContext::take(std::uint64_t bytes) {
     allocated_ = all;
     return;
   }
-  starved_ = std::max(starved_, bytes <= beside ? bytes : UINT64_MAX);
-  starved_all_ = std::max(starved_all_, all);
+  blocked_ = std::max(blocked_, bytes <= beside ? bytes : UINT64_MAX);
+  blocked_total_ = std::max(blocked_total_, all);
   throw no_room("needs " + std::to_string(bytes) + " bytes to decode", bytes);
 }
 

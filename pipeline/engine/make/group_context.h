@@ -18,7 +18,7 @@
 namespace penstock {
 
 /// The context of one group, from which ops and sources get their memory. If the budget had no
-/// room, `starved` tells that, so that the work can be redone when there is room. Not synchronised.
+/// room, `blocked` tells that, so that the work can be redone when there is room. Not synchronised.
 class GroupContext final : public WorkContext, public CodecBudget {
  public:
   /// The parts of the run that making elements uses.
@@ -46,15 +46,15 @@ class GroupContext final : public WorkContext, public CodecBudget {
   /// Gives back to the budget the bytes that codecs took and have not given back.
   void end_codecs() noexcept;
   /// Returns the bytes of all requests up to one that found no room; 0 if all found some.
-  std::uint64_t starved_all() const noexcept { return starved_all_; }
+  std::uint64_t blocked_total() const noexcept { return blocked_total_; }
   /// Takes over bytes that were reserved for this group.
   void promise(std::uint64_t bytes) { promised_ += bytes; }
-  bool starved() const noexcept { return starved_ > 0; }
+  bool blocked() const noexcept { return blocked_ > 0; }
   /// Returns the bytes of the largest request that found no room.
-  std::uint64_t starved_bytes() const noexcept { return starved_; }
-  /// Resets `starved_bytes` to an earlier value, as the work has been done without the memory that
+  std::uint64_t blocked_bytes() const noexcept { return blocked_; }
+  /// Resets `blocked_bytes` to an earlier value, as the work has been done without the memory that
   /// found no room since then.
-  void do_without(std::uint64_t bytes) noexcept { starved_ = bytes; }
+  void do_without(std::uint64_t bytes) noexcept { blocked_ = bytes; }
   /// Returns the total number of bytes allocated.
   std::uint64_t allocated() const noexcept { return allocated_; }
   /// Takes up to `bytes` of the promise to `group`, for a part of the group that another thread
@@ -83,10 +83,10 @@ class GroupContext final : public WorkContext, public CodecBudget {
   Memory& memory_;
   Retry& retry_;
   std::uint64_t promised_ = 0;
-  std::uint64_t starved_ = 0;
+  std::uint64_t blocked_ = 0;
   std::uint64_t allocated_ = 0;
   std::uint64_t codecs_ = 0;  // bytes that codecs hold
-  std::uint64_t starved_all_ = 0;
+  std::uint64_t blocked_total_ = 0;
   const bool trust_data_;
   std::vector<BufferPtr> views_;
 };

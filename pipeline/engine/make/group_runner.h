@@ -8,7 +8,7 @@
 namespace penstock {
 
 /// Receives the outcome of groups that were handed over. Any thread may call it. Each group has one
-/// of three outcomes: done, starved or lost.
+/// of three outcomes: done, blocked or lost.
 class GroupListener {
  public:
   /// True if results are no longer needed, so that elements not yet made need not be made.
@@ -19,7 +19,7 @@ class GroupListener {
   virtual void group_done(Group& group) noexcept = 0;
   /// The group found no memory and has to be made again, one element at a time. It holds nothing
   /// any more.
-  virtual void group_starved(Group& group) noexcept = 0;
+  virtual void group_blocked(Group& group) noexcept = 0;
   /// Called in a catch block: the runner itself has failed, not an element.
   virtual void broke_down() noexcept = 0;
   /// Called after `broke_down`: this group will have no results.
@@ -43,7 +43,7 @@ class GroupRunner {
   /// Hands the group over. The listener receives the outcome, perhaps before this returns. If this
   /// throws, the group was not handed over.
   virtual void begin(Group& group) = 0;
-  /// Makes one element of a starved group on this thread. Returns false if there is no memory for
+  /// Makes one element of a blocked group on this thread. Returns false if there is no memory for
   /// it. If `last_try` is set, a lack of memory becomes the element's error instead, and `last_try`
   /// is cleared.
   virtual bool remake(Group& group, std::size_t item, bool& last_try) = 0;

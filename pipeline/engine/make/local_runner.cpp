@@ -131,9 +131,9 @@ void LocalRunner::compute(Group& group) noexcept {
       abandon(group);
       return;
     }
-    if (group.context->starved()) {
+    if (group.context->blocked()) {
       group.start_over();
-      listener_.group_starved(group);
+      listener_.group_blocked(group);
       return;
     }
   }
@@ -198,13 +198,13 @@ bool LocalRunner::remake(Group& group, std::size_t item, bool& last_try) {
   compute_items(items, work, places, context);
   if (in_place()) store(group, item, work);
   check_views(group, item, work);
-  const bool impossible = context.starved_bytes() > run_.making.memory.limit();
+  const bool impossible = context.blocked_bytes() > run_.making.memory.limit();
   if (!work[0].status.ok()) work[0].element.clear();  // it may still hold what its ops kept
-  if (!context.starved() || impossible || std::exchange(last_try, false)) return true;
+  if (!context.blocked() || impossible || std::exchange(last_try, false)) return true;
   work[0].element.clear();
   work[0].status = Status();
   if (!group.failures.empty() && group.failures.back().first == item) group.failures.pop_back();
-  group.starved_all = context.starved_all();
+  group.blocked_total = context.blocked_total();
   group.context.reset();
   return false;
 }
@@ -277,7 +277,7 @@ void LocalRunner::read(Group& group, std::size_t part, std::size_t parts) noexce
     listener_.broke_down();
     group.lost.store(true, std::memory_order_relaxed);
   }
-  if (group.unread.fetch_sub(1, std::memory_order_acq_rel) == 1) go_on(group);
+  if (group.unread.fetch_sub(1, std::memory_order_acq_rel) == 1) resume(group);
 }
 
 void LocalRunner::read_part(Group& group, std::size_t part, std::size_t parts) {
@@ -314,7 +314,7 @@ void LocalRunner::join_parts(Group& group) {
 }
 
 // Continues with a group whose parts have all been read.
-void LocalRunner::go_on(Group& group) noexcept {
+void LocalRunner::resume(Group& group) noexcept {
   if (group.lost.load(std::memory_order_relaxed)) return listener_.group_lost(group);
   try {
     join_parts(group);

@@ -38,7 +38,7 @@ class LocalRunner final : public GroupRunner {
   void read(Group& group, std::size_t part, std::size_t parts) noexcept;
   void read_part(Group& group, std::size_t part, std::size_t parts);
   void join_parts(Group& group);
-  void go_on(Group& group) noexcept;
+  void resume(Group& group) noexcept;
   void compute(Group& group) noexcept;
   void make(Group& group);
   void make_some(Group& group, std::size_t first, std::size_t count);

@@ -161,7 +161,7 @@ void ThreadPool::warn() const noexcept {
     log_once(LogLevel::warning, policy_->what(),
              std::string("no more threads for ") + policy_->what() +
                  " can be started: RLIMIT_NPROC, RLIMIT_AS or the container's pids.max; those that "
-                 "there are go on");
+                 "there are continue");
   } catch (...) {
     return;  // no memory for the text
   }

@@ -166,7 +166,7 @@ std::size_t compute_columns(std::span<const ElementRef> items, const Places& pla
 
   // Allocate all memory first: once a step was done, it must not be done again.
   boost::container::small_vector<Element, 4> results;
-  const std::uint64_t starved = context.starved_bytes();
+  const std::uint64_t blocked = context.blocked_bytes();
   try {
     if (!steps.empty()) {
       results.push_back(make_rows(program.leaf_spec(), program.leaf_names(), rows, context));
@@ -175,7 +175,7 @@ std::size_t compute_columns(std::span<const ElementRef> items, const Places& pla
       results.push_back(make_rows(steps[s].spec, steps[s].names, rows, context));
     }
   } catch (const Error&) {
-    context.do_without(starved);  // a single element may find room
+    context.do_without(blocked);  // a single element may find room
     return 0;
   }
   results.push_back(place.slot->columns(place.row, rows));

@@ -38,7 +38,7 @@ std::size_t SlotPlan::most(const Node& node, std::uint64_t slot_bytes) const {
   return std::max<std::size_t>(before, std::min(share / slot_bytes, kMost));
 }
 
-// Each failed element that is passed over leaves a gap. A few spare rows, if there is room for
+// Each failed element that is skipped leaves a gap. A few spare rows, if there is room for
 // them, close gaps at no cost.
 SlotLayout SlotPlan::layout_for(const Node& node) const {
   const BatchInfo& batches = *plan_.find(node)->batches;

@@ -48,7 +48,7 @@ class Activity {
   /// Notes that a group was handed over, and that it ended or now waits in line for memory.
   void group_began() noexcept;
   void group_ended() noexcept { take_off(at_work_); }
-  /// Count the groups handed over so far and the elements made from starved groups.
+  /// Count the groups handed over so far and the elements made from blocked groups.
   void advanced() noexcept { advances_.fetch_add(1, std::memory_order_acq_rel); }
   std::uint64_t advances() const noexcept { return advances_.load(std::memory_order_acquire); }
   /// Note that a group is ready (it needs nothing but a thread, or is being executed), and that it

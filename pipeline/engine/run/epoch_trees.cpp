@@ -48,7 +48,7 @@ SegmentPtr EpochTrees::leave() {
   return std::move(current_);
 }
 
-Segment* EpochTrees::go_on() {
+Segment* EpochTrees::advance() {
   MutexLock lock(mutex_);
   left_at_.reset();
   current_ = std::move(upcoming_);

@@ -41,7 +41,7 @@ class EpochTrees {
   SegmentPtr leave() EXCLUDES(mutex_);
   /// Makes the tree that was begun ahead, if any, the tree of the next epoch. Forgets the position
   /// of the tree that was left. Returns the new tree, or null.
-  Segment* go_on() EXCLUDES(mutex_);
+  Segment* advance() EXCLUDES(mutex_);
   /// Begins the epoch after this one ahead, once all of this tree has been handed over.
   void watch(Segment& tree, std::uint64_t epoch) EXCLUDES(mutex_);
   /// True if the position of this epoch is known: it is open, or was left.

@@ -153,8 +153,8 @@ std::optional<bool> Position::take(ElementRef& item) {
 
 void Position::count(const Payload& payload) {
   if (!payload.status.ok()) {
-    const bool passed_over = run_.state.skips();
-    if (!passed_over && payload.status.error().code() != ErrorCode::cancelled) ++errors_before_;
+    const bool skipped = run_.state.skips();
+    if (!skipped && payload.status.error().code() != ErrorCode::cancelled) ++errors_before_;
     return;
   }
   const Element& element = payload.element;
@@ -227,7 +227,7 @@ bool Position::next_epoch() {
     ended_ = failed_ = false;
     in_epoch_ = {};
     errors_before_ += run_.ledger.begin(epoch_key(run_.state.options().seed, epoch_));
-    begun = trees_.go_on();
+    begun = trees_.advance();
   }
   if (begun != nullptr) trees_.watch(*begun, epoch_);
   return true;

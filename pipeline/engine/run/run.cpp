@@ -14,8 +14,8 @@ Run::Run(Plan plan, const RunOptions& options, const RunSetting& setting, OpenWo
           state_.threads(), [this] { lose_count(); }, setting.holder),
       step_back_({state_, *memory_, activity_, *waker_, segments_, slots_, ledger_}, setting.alone),
       executors_(std::make_unique<Executors>(state_, activity_.consumers_waiting(), tuning_)),
-      starved_({*executors_, activity_, *memory_, segments_, slots_, step_back_}),
-      factory_({state_, *memory_, activity_, *waker_, *executors_, slots_, segments_, starved_,
+      blocked_({*executors_, activity_, *memory_, segments_, slots_, step_back_}),
+      factory_({state_, *memory_, activity_, *waker_, *executors_, slots_, segments_, blocked_,
                 step_back_, ledger_, retry_, *tuning_, remote_}),
       stages_({state_, *memory_, activity_, step_back_, ledger_, retry_, factory_}) {
   if (step_back_.alone()) memory_->be_exact();

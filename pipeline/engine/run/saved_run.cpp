@@ -155,7 +155,7 @@ SavedRun SavedRun::merge(const std::vector<std::string>& states, const Plan& pla
     refuse("there are " + std::to_string(seen.size()) + " states of " + std::to_string(count) +
            " consumers");
   }
-  // The state of a segment: what it consumed and passed over, and its input's state.
+  // The state of a segment: what it consumed and skipped, and its input's state.
   StateWriter tree;
   const std::uint64_t consumed = merged.consumed();
   for (const std::uint64_t number :
@@ -175,7 +175,7 @@ bool lacks_elements(std::string_view state, const Plan& plan) {
   if (saved.tree.empty()) return false;
   StateReader tree(saved.tree);  // as ParallelSegment::save writes it
   const std::uint64_t consumed = tree.get();
-  (void)tree.get();  // passed over
+  (void)tree.get();  // skipped
   if (tree.get() != 0) {
     (void)tree.get();
     (void)tree.get_bytes();

@@ -22,7 +22,7 @@ struct SavedRun {
   std::uint64_t seed = 0;
   std::uint64_t epoch = 0;
   bool ended = false;
-  std::uint64_t errors = 0;  // without those that `skip` passed over in this epoch
+  std::uint64_t errors = 0;  // without those that `skip` skipped in this epoch
   std::uint64_t elements = 0;
   std::uint64_t batches = 0;
   EpochStats in_epoch;

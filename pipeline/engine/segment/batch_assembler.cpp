@@ -75,7 +75,7 @@ PartialBatch::Stretch BatchAssembler::stretch() {
   return all;
 }
 
-void BatchAssembler::pass_over(std::uint64_t first, std::size_t count) {
+void BatchAssembler::skip(std::uint64_t first, std::size_t count) {
   while (count > 0) {
     PartialBatch& tail = *current();
     const std::size_t given = tail.give(first, std::min(count, tail.lacks()), true).count;
@@ -180,7 +180,7 @@ bool BatchAssembler::resolve_failure(PartialBatch& head) {
   return false;
 }
 
-// Moves rows up, in all batches, to where failed elements were passed over. Returns false if no row
+// Moves rows up, in all batches, to where failed elements were skipped. Returns false if no row
 // could be moved.
 bool BatchAssembler::close_gaps() {
   if (!account_.skips() || over_) return false;
@@ -223,8 +223,8 @@ bool BatchAssembler::move_rows_up(std::size_t to) {
 }
 
 void BatchAssembler::put_error(Status status, std::uint64_t reached) {
-  outputs_.push_back(
-      {ref_to(Payload::make(std::move(status)), mix_path(path_, reached)), reached, passed_over_});
+  outputs_.push_back({ref_to(Payload::make(std::move(status)), mix_path(path_, reached)), reached,
+                      skipped_ahead_});
 }
 
 // Returns the first sequence number that is not settled. Elements before it are in the head, or
@@ -243,15 +243,15 @@ std::uint64_t BatchAssembler::settled() {
   return UINT64_MAX;
 }
 
-// Passes over failures as soon as their turn has come, not with the batch, which may never be full.
+// Skips failures as soon as their turn has come, not with the batch, which may never be full.
 void BatchAssembler::pass_over_failures() {
   if (failures_.empty() || over_) return;
   const std::uint64_t end = settled();
   while (!failures_.empty() && failures_.begin()->first < end) {
     const auto failure = failures_.extract(failures_.begin());
     const std::uint64_t reached = failure.key() + 1;
-    ++passed_over_;
-    Status over = account_.pass_over(reached - judged_, failure.mapped().error());
+    ++skipped_ahead_;
+    Status over = account_.skip(reached - judged_, failure.mapped().error());
     judged_ = reached;
     room_made_.notify();
     if (over.ok()) continue;
@@ -268,7 +268,7 @@ void BatchAssembler::deliver(PartialBatch& head) {
   if (!head.hollow()) add_counters(&account_.counters(), 1, bytes);
   largest_ = std::max(largest_, bytes);
   outputs_.push_back(
-      {std::move(item), std::max(head.last() + 1, judged_), passed_over_, head.hollow()});
+      {std::move(item), std::max(head.last() + 1, judged_), skipped_ahead_, head.hollow()});
 }
 
 void BatchAssembler::finish_head(bool deliver_it) {
@@ -302,7 +302,7 @@ std::size_t BatchAssembler::take(std::span<ElementRef> out) {
     if (output.hollow && --hollow_ == kMostHollow - 1) room_made_.notify();
   }
   if (count == 0 && drained()) {
-    skipped_ = passed_over_;
+    skipped_ = skipped_ahead_;
     settle();
   }
   return count;
@@ -317,7 +317,7 @@ void BatchAssembler::settle() {
 void BatchAssembler::restore(std::uint64_t consumed, std::uint64_t skipped,
                              std::uint64_t delivered) {
   judged_ = consumed_ = consumed;
-  passed_over_ = skipped_ = skipped;
+  skipped_ahead_ = skipped_ = skipped;
   batches_ = delivered_ = before_ = delivered;
   // Failed rows are missing, so the number of batches does not tell which of them are full.
   if (share_ && consumed != delivered * static_cast<std::uint64_t>(share_->rows)) share_.reset();

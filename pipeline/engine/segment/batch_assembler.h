@@ -50,7 +50,7 @@ class BatchAssembler {
   /// be left out.
   PartialBatch::Stretch stretch();
   /// Gives rows to `count` elements that are not to be made. REQUIRES: stretch() has as many rows.
-  void pass_over(std::uint64_t first, std::size_t count);
+  void skip(std::uint64_t first, std::size_t count);
 
   /// Returns how many rows the batch that is being filled has for new elements.
   std::size_t room();
@@ -135,10 +135,10 @@ class BatchAssembler {
   std::uint64_t largest_ = 0;
   std::uint64_t consumed_ = 0;
   std::uint64_t skipped_ = 0;
-  // With `skip`: elements that failed and have not been passed over yet, by sequence number.
+  // With `skip`: elements that failed and have not been skipped yet, by sequence number.
   std::map<std::uint64_t, Status> failures_;
-  std::uint64_t judged_ = 0;  // elements up to the last one passed over
-  std::uint64_t passed_over_ = 0;
+  std::uint64_t judged_ = 0;  // elements up to the last one skipped
+  std::uint64_t skipped_ahead_ = 0;
   bool ended_ = false;
   bool over_ = false;  // the error budget is exceeded, or an error ended a share
 };

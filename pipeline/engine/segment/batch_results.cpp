@@ -25,7 +25,7 @@ bool BatchResults::widen() {
 // Adds a slot when an element takes so long that the batches behind it are done. Returns false if
 // there cannot be more.
 bool BatchResults::widen_behind_slow(const Demand& demand) {
-  if (!demand.threads_starve || !assembler_.waits_for_head()) return false;
+  if (!demand.threads_idle || !assembler_.waits_for_head()) return false;
   const SlotLayout& layout = slots_->layout();
   const std::uint64_t bytes = layout.bytes + most_text_;
   const std::size_t behind =
@@ -65,15 +65,15 @@ Ref<Slot> BatchResults::take_slot(SlotPool::Make make) {
 std::size_t BatchResults::room(const Demand& demand) {
   const std::size_t most = most_in_group();
   const bool held_up = demand.crowded || assembler_.held_up();
-  const bool starving = demand.consumer_waits && assembler_.empty();
+  const bool blocked = demand.consumer_waits && assembler_.empty();
   std::size_t room = assembler_.room();
   while (room < std::min(demand.wanted, most) && !held_up) {
     // Only if the consumer waits and yet keeps every slot, one more may be made.
-    const bool beyond = room == 0 && starving;
+    const bool beyond = room == 0 && blocked;
     const bool hollow = assembler_.next_is_hollow();
     // Elements to be made and elements to be left out are handed over separately.
     if (room > 0 && hollow == assembler_.stretch().made) break;
-    if (demand.alone && !starving && !hollow) break;
+    if (demand.alone && !blocked && !hollow) break;
     if (hollow) {
       assembler_.open_hollow();
       room += static_cast<std::size_t>(slots_->layout().rows);
@@ -81,7 +81,7 @@ std::size_t BatchResults::room(const Demand& demand) {
     }
     Ref<Slot> slot = take_slot(beyond ? SlotPool::Make::beyond : willing());
     if (claimed_) return 0;
-    if (!slot && room == 0 && (demand.reads_starve ? widen() : widen_behind_slow(demand))) {
+    if (!slot && room == 0 && (demand.reads_lag ? widen() : widen_behind_slow(demand))) {
       continue;
     }
     if (!slot) break;
@@ -92,7 +92,7 @@ std::size_t BatchResults::room(const Demand& demand) {
     without_slot_ = false;
     return std::min({room, most, assembler_.stretch().rows});
   }
-  if (!without_slot_ && starving) {
+  if (!without_slot_ && blocked) {
     without_slot_ = true;
     slot_timer_.renew();
   }

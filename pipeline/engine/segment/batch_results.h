@@ -37,10 +37,8 @@ class BatchResults final : public Results {
   std::size_t room(const Demand& demand) override;
   SlotPool* claimed() override { return std::exchange(claimed_, false) ? slots_.get() : nullptr; }
   void add_slot(Ref<Slot> slot) override { added_ = std::move(slot); }
-  bool passes_over() override { return !assembler_.stretch().made; }
-  void pass_over(std::uint64_t first, std::size_t count) override {
-    assembler_.pass_over(first, count);
-  }
+  bool skips_next() override { return !assembler_.stretch().made; }
+  void skip(std::uint64_t first, std::size_t count) override { assembler_.skip(first, count); }
   void admit(Group& group) override { assembler_.admit(group); }
   void complete(Group& group) override;
   bool has_output() const override { return assembler_.has_output(); }

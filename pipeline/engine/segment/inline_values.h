@@ -31,13 +31,13 @@ inline void make_here(const InlineServices& run, std::uint64_t key,
       work[item].element.clear();
       work[item].status = std::move(status);
     });
-    if (!context.starved() || context.starved_bytes() > run.making.memory.limit()) return;
+    if (!context.blocked() || context.blocked_bytes() > run.making.memory.limit()) return;
     run.stages.check_stop();
-    std::vector<WorkItem> starved(work.begin(), work.end());
+    std::vector<WorkItem> blocked(work.begin(), work.end());
     for (WorkItem& item : work) item = WorkItem();
-    for (WorkItem& item : starved) item.element.clear();
+    for (WorkItem& item : blocked) item.element.clear();
     if (!run.step_back.wait_for_memory(timer)) {
-      std::move(starved.begin(), starved.end(), work.begin());
+      std::move(blocked.begin(), blocked.end(), work.begin());
       return;
     }
   }
@@ -100,7 +100,7 @@ class InlineValues final : public OrderIterator {
     for (std::size_t i = 0; i < count; ++i) {
       if (!work[i].status.ok() && account_.skips()) {
         const std::uint64_t reached = std::exchange(good_, 0) + 1;
-        Status over = account_.pass_over(reached, work[i].status.error());
+        Status over = account_.skip(reached, work[i].status.error());
         passed_ += {reached, 1};
         if (over.ok()) continue;
         work[i].status = std::move(over);

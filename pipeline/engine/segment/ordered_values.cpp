@@ -10,7 +10,7 @@ std::size_t OrderedValues::room(const Demand& demand) {
   if (admitted_ < limit_) return demand.most;
   // Only for a thread that would wait otherwise, because results that wait also leave the CPU's
   // caches.
-  return demand.threads_starve && demand.roomy && waits_for_head() ? demand.most : 0;
+  return demand.threads_idle && demand.roomy && waits_for_head() ? demand.most : 0;
 }
 
 // True if groups that are done wait for one that is not, and more may join them.
@@ -27,7 +27,7 @@ void OrderedValues::admit(Group& group) {
 void OrderedValues::complete(Group& group) {
   if (!ordered_ && group.redone == 0) window_.push_back(&group);
   if (group.taken < group.count) return;
-  // The last results of a starved group were taken before it was done.
+  // The last results of a blocked group were taken before it was done.
   std::size_t at = 0;
   while (window_[at] != &group) ++at;
   std::swap(window_[at], window_.front());
@@ -101,7 +101,7 @@ std::size_t OrderedValues::take_from(Group& group, std::span<ElementRef> out) {
     }
     if (!work.status.ok() && account_.skips() &&
         work.status.error().code() != ErrorCode::cancelled) {
-      Status over = account_.pass_over(std::exchange(good_, 0) + 1, work.status.error());
+      Status over = account_.skip(std::exchange(good_, 0) + 1, work.status.error());
       ++skipped_;
       if (over.ok()) continue;
       work.status = std::move(over);

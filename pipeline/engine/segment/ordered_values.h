@@ -58,7 +58,7 @@ class OrderedValues final : public Results {
   std::size_t limit_ = 0;     // groups that may be admitted
   std::uint64_t consumed_ = 0;
   std::uint64_t skipped_ = 0;
-  std::uint64_t good_ = 0;  // elements since the last one passed over
+  std::uint64_t good_ = 0;  // elements since the last one skipped
   bool ended_ = false;
   bool over_ = false;  // the error budget is exceeded
 };

@@ -218,7 +218,7 @@ bool ParallelSegment::seems_stuck() {
   return none_runnable_;
 }
 
-// Called after a change that lets a waiting consumer go on.
+// Called after a change that lets a waiting consumer continue.
 void ParallelSegment::tell_consumer() noexcept {
   ++news_;
   changed_->notify_all();
@@ -339,8 +339,8 @@ bool ParallelSegment::arrange(std::size_t room) noexcept {
 }
 
 bool ParallelSegment::hand_over_some(std::size_t room) {
-  if (passes_over()) {
-    pass_over(room);
+  if (skips_next()) {
+    skip(room);
     return true;
   }
   Group& group = take_group();
@@ -374,25 +374,25 @@ void ParallelSegment::pull_into(Group& group, std::size_t room) {
   count_wait(counters_.wait_input_ns, start);
 }
 
-bool ParallelSegment::passes_over() const {
+bool ParallelSegment::skips_next() const {
   if (!run_.state.share() || puller_.threw()) return false;
   MutexLock lock(mutex_);
-  return results_->passes_over();
+  return results_->skips_next();
 }
 
-void ParallelSegment::pass_over(std::size_t count) {
+void ParallelSegment::skip(std::size_t count) {
   const auto start = Clock::now();
   take_snapshot();
   const std::uint64_t first = puller_.sequence();
   {
     const AtWork at_work(run_.activity, &stopping_);
     count = std::min(count, before_snapshot());
-    puller_.pass_over(count);
+    puller_.skip(count);
   }
   count_wait(counters_.wait_input_ns, start);
   Ref<Slot> dropped;
   const MutexLock lock(mutex_);
-  results_->pass_over(first, count);
+  results_->skip(first, count);
   dropped = results_->dropped();
   tell_consumer();
 }
@@ -467,17 +467,17 @@ std::size_t ParallelSegment::group_limit() const {
 
 bool ParallelSegment::crowded(std::size_t limit) const {
   const std::size_t ready = 2 * static_cast<std::size_t>(run_.state.threads()) + 4;
-  return in_flight_ >= limit || ready_ >= ready || starved_ > 0;
+  return in_flight_ >= limit || ready_ >= ready || blocked_ > 0;
 }
 
 // True if slow reads leave threads without work.
-bool ParallelSegment::reads_starve() const {
+bool ParallelSegment::reads_lag() const {
   return reads_block_ && ready_ == 0 && in_flight_ > 0 && pace_.slow();
 }
 
 // True if more elements could be worked on at once. Groups that are being read are held up by
 // reads. Ops that wait are given as many threads as they need.
-bool ParallelSegment::threads_starve() const {
+bool ParallelSegment::threads_idle() const {
   if (reads_block_ && ready_ < in_flight_) return false;
   return ops_block_ || in_flight_ < static_cast<std::size_t>(run_.state.threads());
 }
@@ -496,8 +496,8 @@ Demand ParallelSegment::demand() const {
           .crowded = crowded(limit) || (alone && !lacks_output()),
           .consumer_waits = consumer_waits_,
           .alone = alone,
-          .reads_starve = reads_starve(),
-          .threads_starve = threads_starve(),
+          .reads_lag = reads_lag(),
+          .threads_idle = threads_idle(),
           .roomy = run_.memory.room() >= run_.state.plan().shares().free_for_more};
 }
 
@@ -562,11 +562,11 @@ void ParallelSegment::group_lost(Group& group) noexcept {
   land();
 }
 
-void ParallelSegment::group_starved(Group& group) noexcept {
+void ParallelSegment::group_blocked(Group& group) noexcept {
   {
     MutexLock lock(mutex_);
-    ++starved_;
-    group.starved = true;
+    ++blocked_;
+    group.blocked = true;
   }
   run_.activity.group_ended();
   wait_in_line(group);
@@ -585,7 +585,7 @@ void ParallelSegment::finish(Group& group) noexcept {
     MutexLock lock(mutex_);
     made_room = crowded(group_limit());
     group.done = true;
-    if (std::exchange(group.starved, false)) run_.activity.take_off(starved_);
+    if (std::exchange(group.blocked, false)) run_.activity.take_off(blocked_);
     group.redoing = false;
     set_ready(group, false);
     read_further_ahead();
@@ -598,7 +598,7 @@ void ParallelSegment::finish(Group& group) noexcept {
     ++news_;
     if (consumer_waits_) waiting = changed_;
     run_.activity.take_off(in_flight_);
-    made_room = made_room || reads_starve() || (threads_starve() && results_->waits_for_head());
+    made_room = made_room || reads_lag() || (threads_idle() && results_->waits_for_head());
   }
   // Not under the lock, because the woken thread takes it first.
   if (waiting) waiting->notify_all();
@@ -627,7 +627,7 @@ bool ParallelSegment::needs(const Group& group) const {
 
 void ParallelSegment::wait_in_line(Group& group) noexcept {
   try {
-    run_.starved.add(*this, group);
+    run_.blocked.add(*this, group);
   } catch (...) {
     broke_down();
     finish(group);
@@ -656,7 +656,7 @@ bool ParallelSegment::redo(Group& group, bool last_try) noexcept {
   return true;
 }
 
-// Notes more results of a starved group. The consumer may take them at once and so make room for
+// Notes more results of a blocked group. The consumer may take them at once and so make room for
 // the next.
 void ParallelSegment::note_redone(Group& group, std::size_t count) noexcept {
   run_.activity.advanced();
@@ -675,7 +675,7 @@ void ParallelSegment::note_redone(Group& group, std::size_t count) noexcept {
   if (wake) changed_->notify_all();
 }
 
-// Called by the thread that makes starved groups again, so none is made again meanwhile.
+// Called by the thread that makes blocked groups again, so none is made again meanwhile.
 bool ParallelSegment::evict() {
   Group* group = nullptr;
   std::size_t kept = 0;
@@ -688,10 +688,10 @@ bool ParallelSegment::evict() {
     group = last.group;
     kept = last.kept;
     group->redone = kept;  // from here on, no consumer takes the others
-    waits = std::exchange(group->starved, true);
+    waits = std::exchange(group->blocked, true);
     if (!waits) {
       group->done = false;
-      ++starved_;
+      ++blocked_;
       ++in_flight_;
     }
   }

@@ -15,8 +15,8 @@
 #include "pipeline/engine/make/executors.h"
 #include "pipeline/engine/make/group_runner.h"
 #include "pipeline/engine/make/read_pace.h"
+#include "pipeline/engine/memory/blocked_groups.h"
 #include "pipeline/engine/memory/memory.h"
-#include "pipeline/engine/memory/starved.h"
 #include "pipeline/engine/memory/step_back.h"
 #include "pipeline/engine/run/activity.h"
 #include "pipeline/engine/run/remote_work.h"
@@ -47,7 +47,7 @@ class ParallelSegment final : public Segment, private GroupListener {
     Waker& waker;
     Executors& executors;
     SegmentList& segments;
-    StarvedLine& starved;
+    BlockedGroups& blocked;
     StepBack& step_back;
     SkipLedger& ledger;
     TuningLog& tuning;
@@ -81,12 +81,12 @@ class ParallelSegment final : public Segment, private GroupListener {
   }
   /// Makes a waiting consumer check again.
   void wake() noexcept EXCLUDES(mutex_);
-  /// Makes a starved group's items one by one, from where the last try stopped. Returns false if
+  /// Makes a blocked group's items one by one, from where the last try stopped. Returns false if
   /// there is no memory for the next item. With `last_try`, that item gets the error instead.
   bool redo(Group& group, bool last_try) noexcept EXCLUDES(mutex_);
-  /// True if the consumer can get no more results until more of this starved group is made.
+  /// True if the consumer can get no more results until more of this blocked group is made.
   bool needs(const Group& group) const EXCLUDES(mutex_);
-  /// Gives up results of a group that were made ahead. The group joins the starved groups. Returns
+  /// Gives up results of a group that were made ahead. The group joins the blocked groups. Returns
   /// false if there are no such results.
   bool evict() EXCLUDES(mutex_);
   /// Records that a group is done.
@@ -97,7 +97,7 @@ class ParallelSegment final : public Segment, private GroupListener {
   bool stopping() const noexcept override;
   void group_ready(Group& group) noexcept override EXCLUDES(mutex_);
   void group_done(Group& group) noexcept override EXCLUDES(mutex_);
-  void group_starved(Group& group) noexcept override EXCLUDES(mutex_);
+  void group_blocked(Group& group) noexcept override EXCLUDES(mutex_);
   void broke_down() noexcept override EXCLUDES(mutex_);
   void group_lost(Group& group) noexcept override EXCLUDES(mutex_);
 
@@ -111,8 +111,8 @@ class ParallelSegment final : public Segment, private GroupListener {
   bool hand_over_some(std::size_t room) EXCLUDES(mutex_);
   Group& take_group() EXCLUDES(mutex_);
   void pull_into(Group& group, std::size_t room) EXCLUDES(mutex_);
-  bool passes_over() const EXCLUDES(mutex_);
-  void pass_over(std::size_t count) EXCLUDES(mutex_);
+  bool skips_next() const EXCLUDES(mutex_);
+  void skip(std::size_t count) EXCLUDES(mutex_);
   void take_snapshot() EXCLUDES(mutex_);
   std::size_t before_snapshot() const;
   bool hand_over(Group& group) EXCLUDES(mutex_);
@@ -125,8 +125,8 @@ class ParallelSegment final : public Segment, private GroupListener {
   Demand demand() const REQUIRES(mutex_);
   bool crowded(std::size_t limit) const REQUIRES(mutex_);
   bool lacks_output() const REQUIRES(mutex_);
-  bool reads_starve() const REQUIRES(mutex_);
-  bool threads_starve() const REQUIRES(mutex_);
+  bool reads_lag() const REQUIRES(mutex_);
+  bool threads_idle() const REQUIRES(mutex_);
   std::size_t group_limit() const REQUIRES(mutex_);
   void read_further_ahead() noexcept REQUIRES(mutex_);
   void note_redone(Group& group, std::size_t count) noexcept EXCLUDES(mutex_);
@@ -163,7 +163,7 @@ class ParallelSegment final : public Segment, private GroupListener {
   std::uint64_t news_seen_ GUARDED_BY(mutex_) = 0;  // by the consumer
   std::size_t in_flight_ GUARDED_BY(mutex_) = 0;    // groups handed over
   std::size_t ready_ GUARDED_BY(mutex_) = 0;        // those of them that are ready
-  std::size_t starved_ GUARDED_BY(mutex_) = 0;      // those of them that are starved
+  std::size_t blocked_ GUARDED_BY(mutex_) = 0;      // those of them that are blocked
   bool reads_block_ GUARDED_BY(mutex_) = false;
   bool ops_block_ GUARDED_BY(mutex_) = false;
   bool reserving_ GUARDED_BY(mutex_) = false;  // the order thread may wait for memory

@@ -96,7 +96,7 @@ void Puller::pull(Group& group, std::size_t wanted) {
   sequence_ += group.count;
 }
 
-void Puller::pass_over(std::size_t count) {
+void Puller::skip(std::size_t count) {
   discard(count);
   sequence_ += count;
 }

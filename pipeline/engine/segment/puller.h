@@ -68,7 +68,7 @@ class Puller {
   /// ended. An exception of the input becomes the group's last item.
   void pull(Group& group, std::size_t wanted);
   /// Skips `count` items. The input must have as many.
-  void pass_over(std::size_t count);
+  void skip(std::size_t count);
   /// True if the input threw and must not be asked any more.
   bool threw() const noexcept { return threw_; }
 

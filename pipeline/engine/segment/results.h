@@ -27,10 +27,10 @@ struct Demand {
   std::size_t group_limit = 0;  ///< groups that may be under way or wait to be taken
   bool crowded = false;         ///< enough groups are under way
   bool consumer_waits = false;
-  bool alone = false;           ///< one element at a time, when the consumer waits for it
-  bool reads_starve = false;    ///< slow reads leave threads without work
-  bool threads_starve = false;  ///< they wait for groups, and not for reads
-  bool roomy = true;            ///< half of the memory is free
+  bool alone = false;         ///< one element at a time, when the consumer waits for it
+  bool reads_lag = false;     ///< slow reads leave threads without work
+  bool threads_idle = false;  ///< they wait for groups, and not for reads
+  bool roomy = true;          ///< half of the memory is free
 };
 
 /// The results of a segment, in their order. Each group is admitted in order, and completed
@@ -49,10 +49,10 @@ class Results {
   virtual SlotPool* claimed() { return nullptr; }
   virtual void add_slot(Ref<Slot> /*slot*/) {}
   /// True if the elements for which `room` found room are to be skipped, not made.
-  virtual bool passes_over() { return false; }
-  /// Records that `count` elements from `first` on were skipped. REQUIRES: passes_over(), and
+  virtual bool skips_next() { return false; }
+  /// Records that `count` elements from `first` on were skipped. REQUIRES: skips_next(), and
   /// `room` returned at least `count`.
-  virtual void pass_over(std::uint64_t /*first*/, std::size_t /*count*/) {}
+  virtual void skip(std::uint64_t /*first*/, std::size_t /*count*/) {}
   /// Records a group that is about to be executed. REQUIRES: it has no more elements than `room`
   /// returned, and groups come in order.
   virtual void admit(Group& group) = 0;

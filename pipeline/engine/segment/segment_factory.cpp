@@ -52,7 +52,7 @@ OrderIteratorPtr SegmentFactory::segment(const SegmentOwner& owner, OrderIterato
                                          std::size_t group_limit) {
   const ParallelSegment::Services services{
       run_.state,    run_.memory,  run_.activity,  run_.waker,  run_.executors,
-      run_.segments, run_.starved, run_.step_back, run_.ledger, run_.tuning};
+      run_.segments, run_.blocked, run_.step_back, run_.ledger, run_.tuning};
   return std::make_unique<ParallelSegment>(
       services, owner, std::move(input), context, std::move(results), group_limit,
       [this](const SegmentWork& work, GroupListener& listener) { return runner(work, listener); });

@@ -8,8 +8,8 @@
 #include "pipeline/engine/errors/error_account.h"
 #include "pipeline/engine/errors/retry.h"
 #include "pipeline/engine/make/executors.h"
+#include "pipeline/engine/memory/blocked_groups.h"
 #include "pipeline/engine/memory/memory.h"
-#include "pipeline/engine/memory/starved.h"
 #include "pipeline/engine/memory/step_back.h"
 #include "pipeline/engine/plan/slot_plan.h"
 #include "pipeline/engine/run/activity.h"
@@ -37,7 +37,7 @@ class SegmentFactory {
     Executors& executors;
     SlotPlan& slots;
     SegmentList& segments;
-    StarvedLine& starved;
+    BlockedGroups& blocked;
     StepBack& step_back;
     SkipLedger& ledger;
     Retry& retry;

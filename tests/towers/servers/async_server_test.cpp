@@ -224,7 +224,7 @@ TEST(AsyncServer, TellsTheLostFromTheSlow) {
   EXPECT_FALSE(figures.others_ended);
   expect_error(ErrorCode::cancelled, "process 2 was taken for lost: nothing was heard of it for",
                [&] { static_cast<void>(server.beat(trainee(2), {})); });
-  expect_error(ErrorCode::cancelled, "process 2 may not go on",
+  expect_error(ErrorCode::cancelled, "process 2 may not continue",
                [&] { static_cast<void>(server.enter(trainee(2), {}, milliseconds(0))); });
   // It comes again, and has the place of who was there; the chief lives.
   EXPECT_TRUE(server.beat(trainee(0), {}).ok());

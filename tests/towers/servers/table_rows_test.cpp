@@ -97,7 +97,7 @@ TEST(TableRows, RowOfEveryPush) {
                   none);
     }
     EXPECT_EQ(rows_of(server, 0, {1, 4}), rows_of(server, 1, {1, 4}));
-    // A row that is left out stays, where the whole's goes on with what is remembered.
+    // A row that is left out stays, where the whole's continues with what is remembered.
     EXPECT_EQ(rows_of(server, 0, {2}) == rows_of(server, 1, {2}), optimizer == "sgd");
     EXPECT_EQ(rows_of(server, 0, {0}), std::vector<float>(kWidth, 1.0F));
   }

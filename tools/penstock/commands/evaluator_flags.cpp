@@ -62,9 +62,9 @@ void EvaluatorFlags::add_to(CLI::App& app) {
       ->check(above_zero());
 }
 
-std::unique_ptr<towers::BestExport> EvaluatorFlags::open_best(bool go_on) const {
+std::unique_ptr<towers::BestExport> EvaluatorFlags::open_best(bool resume) const {
   if (options_.best.empty()) return nullptr;
-  return std::make_unique<towers::BestExport>(options_.best, best_by_, go_on);
+  return std::make_unique<towers::BestExport>(options_.best, best_by_, resume);
 }
 
 int EvaluatorFlags::follow(const towers::ModelKind& kind, const std::optional<Dataset>& test,

@@ -26,8 +26,8 @@ class EvaluatorFlags {
 
   const std::string& best() const noexcept { return options_.best; }
   /// Opens the file of --export-best, for runs in which rank 0 evaluates. Returns null without
-  /// --export-best. BestExport explains `go_on`.
-  std::unique_ptr<towers::BestExport> open_best(bool go_on) const;
+  /// --export-best. BestExport explains `resume`.
+  std::unique_ptr<towers::BestExport> open_best(bool resume) const;
 
   /// Evaluates the checkpoints of `train` and returns the exit code. Throws UsageError for missing
   /// flags, and the errors of towers::Follower.

@@ -79,8 +79,7 @@ class Inspect final : public Command {
             code = kFailed;
           }
         }
-        if (shards.passed_over.count() > 0)
-          print(printable(path) + ": " + shards.passed_over.text());
+        if (shards.skipped.count() > 0) print(printable(path) + ": " + shards.skipped.text());
       } catch (const Error& error) {
         print_error(error.what());
         code = kFailed;
@@ -153,7 +152,7 @@ class Inspect final : public Command {
     options.title = "penstock inspect · " + shard.path;
     options.memory_bytes = memory_.bytes();
     const Dataset samples = open_samples(shard, hidden_);
-    const PassResult result = pass_over(samples, options, interrupts, [&](const Element& element) {
+    const PassResult result = skip(samples, options, interrupts, [&](const Element& element) {
       const std::uint64_t bytes = bytes_of(element);
       census.bytes += bytes;
       census.least = std::min(census.least, bytes);

@@ -56,7 +56,7 @@ class Profile final : public Command {
         app()
             ->add_option(
                 "--state", options_.state_file,
-                "go on from this file, or object of s3:// or gs://, if it exists, and save "
+                "resume from this file, or object of s3:// or gs://, if it exists, and save "
                 "the position there; cuts the file of --digests, which it needs without "
                 "--device, back to it")
             ->type_name("FILE|URL")
@@ -70,7 +70,7 @@ class Profile final : public Command {
         ->group(group);
     app()
         ->add_option("--resume-from", options_.resume_from,
-                     "if there is no --state yet: go on from those of all consumers of a run that "
+                     "if there is no --state yet: resume from those of all consumers of a run that "
                      "stopped at the same step, as one of another number (--shard)")
         ->needs(state)
         ->type_name("FILE...")
@@ -130,7 +130,7 @@ class Profile final : public Command {
     std::error_code absent;
     const auto digests = std::filesystem::status(options_.digests_file, absent);
     if (options_.state != nullptr && exists(digests) && !is_regular_file(digests))
-      throw UsageError("must be a regular file: --state goes on with it", "--digests");
+      throw UsageError("must be a regular file: --state continues with it", "--digests");
     if (leaves_work_to_device(spec) && options_.devices.empty())
       throw UsageError("needs --device: the images are made there", "--on-device");
     if (max_bytes_.empty()) max_bytes_ = leaves_work_to_device(spec) ? "64MiB" : "1MiB";

@@ -93,7 +93,7 @@ class Train final : public Command {
         add("Evaluation", "--early-stop-by", options_.patience_by, "FIGURE", kMeasureHelp)
             ->needs("--early-stop"));
     add(run, "--checkpoint", options_.checkpoint_folder, "DIR",
-        "keep checkpoints there, also in s3:// or gs://, and go on from the newest; an evaluator "
+        "keep checkpoints there, also in s3:// or gs://, and resume from the newest; an evaluator "
         "follows those in a folder of this machine's");
     add(run, "--checkpoint-every", options_.checkpoint_every, "N",
         "updates; default: each epoch; SIGTERM and SIGINT make one too")
@@ -318,7 +318,7 @@ class Train final : public Command {
         "async: gradients that are more updates old are dropped")
         ->check(CLI::NonNegativeNumber);
     add(group, "--bucket", bucket_, "BYTES",
-        "gradients that are exchanged in one piece, while backward goes on (default 4MiB)");
+        "gradients that are exchanged in one piece, while backward continues (default 4MiB)");
     app()
         ->add_flag("--nccl-alone", options_.strategy.nccl_alone,
                    "take gradients through NCCL on one GPU, too, to see that it works here")

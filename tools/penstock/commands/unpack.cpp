@@ -66,7 +66,7 @@ class Unpack final : public Command {
     std::uint64_t bad = 0;
     std::uint64_t written = 0;
     const PassResult result =
-        pass_over(image_records(paths_), options, interrupts, [&](const Element& element) {
+        skip(image_records(paths_), options, interrupts, [&](const Element& element) {
           const std::string_view key = element["key"].bytes_at();
           try {
             bytes += write(key, unpack_image(element["image"].bytes_at()));

@@ -61,8 +61,8 @@ class Verify final : public Command {
     if (!quiet_ && warned > 0)
       std::fprintf(stream(), "%s decoded in spite of a warning (--strict-images refuses them)\n",
                    warned == 1 ? "1 image" : (grouped(warned) + " images").c_str());
-    if (!quiet_ && passed_over_.count() > 0)
-      std::fprintf(stream(), "%s\n", passed_over_.text().c_str());
+    if (!quiet_ && skipped_ahead_.count() > 0)
+      std::fprintf(stream(), "%s\n", skipped_ahead_.text().c_str());
     if (!json_.empty()) write_json(elapsed.count());
     if (interrupts.received() != 0) return interrupts.exit_code();
     return bad_ == 0 ? kOk : kFailed;
@@ -78,7 +78,7 @@ class Verify final : public Command {
     } catch (const Error& error) {
       return report(error);
     }
-    passed_over_.add(shards.passed_over);
+    skipped_ahead_.add(shards.skipped);
     for (const Shard& shard : shards.found) {
       if (interrupts.received() != 0) return;
       ++shards_;
@@ -103,7 +103,7 @@ class Verify final : public Command {
     options.quiet = quiet_;
     options.keep = kKept;
     options.memory_bytes = memory_.bytes();
-    const PassResult result = pass_over(samples, options, interrupts, [](const Element&) {});
+    const PassResult result = skip(samples, options, interrupts, [](const Element&) {});
     good_ += result.good;
     for (const Error& error : result.errors) report(error);
     bad_ += result.bad - result.errors.size();
@@ -127,7 +127,7 @@ class Verify final : public Command {
               {"bad", bad_},
               {"warned", decoding_counts().images.warned},
               {"shards", shards_},
-              {"not_looked_at", passed_over_.count()},
+              {"not_looked_at", skipped_ahead_.count()},
               {"seconds", seconds}};
     json["errors"] = Json::array();
     for (const Error& error : errors_)
@@ -151,7 +151,7 @@ class Verify final : public Command {
   std::uint64_t good_ = 0;
   std::uint64_t bad_ = 0;
   std::uint64_t shards_ = 0;
-  PassedOver passed_over_;
+  PassedOver skipped_ahead_;
   std::vector<Error> errors_;
 };
 

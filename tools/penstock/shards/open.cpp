@@ -183,20 +183,20 @@ Shards find_shards(const std::string& path, bool hidden) {
     std::sort(others.begin(), others.end());
     others.erase(std::unique(others.begin(), others.end()), others.end());
     // The source of images reports hidden images itself.
-    if (!images || !hidden_images) shards.passed_over.add_hidden(skipped);
+    if (!images || !hidden_images) shards.skipped.add_hidden(skipped);
     if (images) shards.found.push_back(shard_at(found));
     for (const std::string& file : others) {
       if (is_no_data(file)) continue;
       if (!images || is_shard_beside_images(file)) {
         shards.found.push_back(shard_at(file));
       } else {
-        shards.passed_over.add(file);
+        shards.skipped.add(file);
       }
     }
   }
   if (shards.found.empty())
     throw Error(ErrorCode::not_found,
-                shards.passed_over.count() == 0
+                shards.skipped.count() == 0
                     ? "there is nothing here"
                     : "there is nothing here but hidden files (--hidden reads them)",
                 Provenance{path});

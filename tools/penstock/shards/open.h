@@ -40,7 +40,7 @@ class PassedOver {
 /// The result of a search for shards.
 struct Shards {
   std::vector<Shard> found;
-  PassedOver passed_over;
+  PassedOver skipped;
 };
 
 /// Finds the shards of a path. A file is one shard. In a folder, all images together are one shard,

@@ -7,8 +7,8 @@
 
 namespace penstock::tool {
 
-PassResult pass_over(const Dataset& dataset, const PassOptions& options, Interrupts& interrupts,
-                     const std::function<void(const Element&)>& visit) {
+PassResult skip(const Dataset& dataset, const PassOptions& options, Interrupts& interrupts,
+                const std::function<void(const Element&)>& visit) {
   RunOptions run;
   run.threads = options.threads;
   run.memory_bytes = options.memory_bytes;

@@ -30,7 +30,7 @@ struct PassOptions {
 /// Goes through the dataset once, and continues after bad records. `visit` is called for each good
 /// one, in order. Throws Error{resource_exhausted} if there is too little memory for a record,
 /// which says nothing about the record.
-PassResult pass_over(const Dataset& dataset, const PassOptions& options, Interrupts& interrupts,
-                     const std::function<void(const Element&)>& visit);
+PassResult skip(const Dataset& dataset, const PassOptions& options, Interrupts& interrupts,
+                const std::function<void(const Element&)>& visit);
 
 }  // namespace penstock::tool

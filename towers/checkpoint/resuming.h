@@ -17,8 +17,8 @@ namespace penstock::towers {
 /// that differs, and both its values. Two settings may differ, and the log says so. One is the
 /// number of updates; it is logged if a schedule depends on it. The other is the number of towers,
 /// with the rows of their batches, if the towers make the same steps.
-RunPosition go_on_from(const StoredRun& found, VariableStore& store, Strategy& strategy,
-                       const TrainOptions& options, std::uint64_t steps);
+RunPosition resume_from(const StoredRun& found, VariableStore& store, Strategy& strategy,
+                        const TrainOptions& options, std::uint64_t steps);
 /// Opens the feed at a position; empty: at the start. If the position does not fit, the error names
 /// the checkpoint `file`.
 std::unique_ptr<Feed> open_feed_at(const std::string& position, const std::string& file,

@@ -1,4 +1,4 @@
-// What a run that goes on from a checkpoint must have the same, and what it may change.
+// What a run that resumes from a checkpoint must have the same, and what it may change.
 #include <filesystem>
 #include <functional>
 #include <limits>
@@ -15,7 +15,7 @@
 #include "towers/checkpoint/run_folder.h"
 
 namespace penstock::towers {
-namespace going_on_test {
+namespace resume_test {
 
 using penstock::test::expect_error;
 using penstock::test::read_file;
@@ -131,7 +131,7 @@ TEST(GoingOn, StepsOfOtherTowers) {
     for (const float loss : result.losses) EXPECT_NEAR(loss, whole.at(at++), 1e-5F) << at;
   }
   EXPECT_EQ(at, 20U);
-  EXPECT_EQ(log.count("4 towers of 4 rows go on where 2 towers of 8 rows stopped"), 1U);
+  EXPECT_EQ(log.count("4 towers of 4 rows resume where 2 towers of 8 rows stopped"), 1U);
   expect_error(ErrorCode::invalid_argument, "whose number of towers is 2, not 4 (--device)",
                [&] { run(folder.path(), 4, 8, 25); });
   TrainOptions options = options_in(folder.path(), 25);
@@ -186,5 +186,5 @@ TEST(GoingOn, KeepNoVariablesThatAreNoNumbers) {
   }
 }
 
-}  // namespace going_on_test
+}  // namespace resume_test
 }  // namespace penstock::towers

@@ -1,4 +1,4 @@
-#include "pipeline/engine/memory/starved.h"
+#include "pipeline/engine/memory/blocked_groups.h"
 
 #include <algorithm>
 
@@ -6,7 +6,7 @@
 
 namespace penstock {
 
-void StarvedLine::add(ParallelSegment& segment, Group& group) {
+void BlockedGroups::add(ParallelSegment& segment, Group& group) {
   MutexLock lock(mutex_);
   entries_.reserve(entries_.size() + 2);  // including one that is taken out and put back
   // Under the lock: no thread may rely on a serving thread before it is certain that there is one.
@@ -16,7 +16,7 @@ void StarvedLine::add(ParallelSegment& segment, Group& group) {
 }
 
 // Takes the first group that is needed, otherwise the oldest group of the first one's segment.
-StarvedLine::Entry StarvedLine::take() {
+BlockedGroups::Entry BlockedGroups::take() {
   MutexLock lock(mutex_);
   auto chosen = std::find_if(entries_.begin(), entries_.end(),
                              [](const Entry& entry) { return entry.segment->needs(*entry.group); });
@@ -37,7 +37,7 @@ StarvedLine::Entry StarvedLine::take() {
 }
 
 // Serves one group and hands the rest to another task, since other work may wait for this thread.
-void StarvedLine::serve() noexcept {
+void BlockedGroups::serve() noexcept {
   while (serve_one()) {
     try {
       run_.executors.submit([this] { serve(); }, true);
@@ -48,12 +48,12 @@ void StarvedLine::serve() noexcept {
   }
 }
 
-bool StarvedLine::redo(const Entry& entry, bool last_try) {
+bool BlockedGroups::redo(const Entry& entry, bool last_try) {
   const AtWork at_work(run_.activity);
   return entry.segment->redo(*entry.group, last_try);
 }
 
-bool StarvedLine::serve_one() {
+bool BlockedGroups::serve_one() {
   const Entry entry = take();
   const bool seemed_quiet = timer_.seems_over(run_.activity);
   const bool quiet = timer_.over(run_.activity);
@@ -83,7 +83,7 @@ bool StarvedLine::serve_one() {
 
 // Called after a failed try. True if the element must fail: no other work was running, before and
 // after.
-bool StarvedLine::give_up(const Entry& entry, bool seemed_quiet, bool was_quiet) {
+bool BlockedGroups::give_up(const Entry& entry, bool seemed_quiet, bool was_quiet) {
   if (!entry.needed || !entry.segment->needs(*entry.group) || !run_.activity.quiet()) return false;
   if (run_.segments.evict()) {
     timer_.renew();
@@ -102,7 +102,7 @@ bool StarvedLine::give_up(const Entry& entry, bool seemed_quiet, bool was_quiet)
   }
   if (++tries_ <= others) return false;  // one of the others may have room, and then return some
   tries_ = 0;
-  if (run_.slots.drop_free(1) || run_.step_back.ask(entry.group->starved_all)) {
+  if (run_.slots.drop_free(1) || run_.step_back.ask(entry.group->blocked_total)) {
     timer_.renew();
     return false;
   }

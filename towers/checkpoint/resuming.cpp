@@ -1,4 +1,4 @@
-#include "towers/checkpoint/going_on.h"
+#include "towers/checkpoint/resuming.h"
 
 #include <algorithm>
 #include <charconv>
@@ -40,7 +40,7 @@ void check_towers(const StoredRun& found, const TrainOptions& options,
                     text(kept.towers, kept.batch) + ", not " + text(towers, options.batch));
   setting.erase(kTowersSetting);
   setting.erase(kBatchSetting);
-  log(LogLevel::warning, text(towers, options.batch) + " go on where " +
+  log(LogLevel::warning, text(towers, options.batch) + " resume where " +
                              text(kept.towers, kept.batch) +
                              " stopped: steps are the same, but rounded otherwise");
 }
@@ -52,8 +52,8 @@ KeptTowers kept_towers(const StoredRun& found) {
           number_in(found.setting(kBatchSetting)), found.name()};
 }
 
-RunPosition go_on_from(const StoredRun& found, VariableStore& store, Strategy& strategy,
-                       const TrainOptions& options, std::uint64_t steps) {
+RunPosition resume_from(const StoredRun& found, VariableStore& store, Strategy& strategy,
+                        const TrainOptions& options, std::uint64_t steps) {
   std::map<std::string, std::string> setting = setting_of(options, steps);
   const auto now = setting.extract(kStepsSetting);
   check_towers(found, options, setting);

@@ -27,7 +27,7 @@ struct Group;
 /// return to their position do not step back.
 ///
 /// Thread-safe.
-class StarvedLine {
+class BlockedGroups {
  public:
   /// The parts of the run that it uses.
   struct Services {
@@ -38,7 +38,7 @@ class StarvedLine {
     SlotPlan& slots;
     StepBack& step_back;
   };
-  explicit StarvedLine(const Services& services) : run_(services) {}
+  explicit BlockedGroups(const Services& services) : run_(services) {}
 
   /// Adds a group that holds nothing. When the group is done, `finish` of its segment is called. If
   /// this throws, the group was not added.
