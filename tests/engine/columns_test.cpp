@@ -52,7 +52,7 @@ struct Case {
 class Columns : public testing::TestWithParam<Case> {};
 
 TEST_P(Columns, EqualMapsOfSingleElements) {
-  const std::int64_t many = test::kAddressSanitizer ? 1500 : 5000;
+  const std::int64_t many = test::kAddressSanitizer ? 600 : 5000;
   for (const std::int64_t count :
        {std::int64_t{0}, std::int64_t{1}, std::int64_t{63}, std::int64_t{64}, std::int64_t{65},
         std::int64_t{511}, std::int64_t{512}, std::int64_t{513}, many}) {

@@ -8,6 +8,7 @@
 
 #include "tests/support/canceller.h"
 #include "tests/support/numbers.h"
+#include "tests/support/sanitizer.h"
 
 namespace penstock {
 namespace {
@@ -141,7 +142,8 @@ TEST(Engine, CancelWhileWaiting) {
 }
 
 TEST(Engine, DestroysAtAnyMoment) {
-  for (int i = 0; i < 300; ++i) {
+  constexpr bool kSanitized = test::kAddressSanitizer || test::kThreadSanitizer;
+  for (int i = 0; i < (kSanitized ? 90 : 300); ++i) {
     Iterator iterator =
         numbers(10000).shuffle().batch(1 + i % 50).iterate({.epochs = 3, .threads = 1 + i % 3});
     for (int k = 0; k < i % 7; ++k) (void)iterator.next();

@@ -83,7 +83,7 @@ std::vector<Dataset> graphs() {
 
 TEST(Lifecycle, CancelAndDestroyAtAnyMoment) {
   const char* wanted = std::getenv("PENSTOCK_CANCELS");
-  const int rounds = wanted != nullptr ? std::atoi(wanted) : kSanitized ? 300 : 2000;
+  const int rounds = wanted != nullptr ? std::atoi(wanted) : kSanitized ? 150 : 2000;
   const std::vector<Dataset> all = graphs();
   for (const Dataset& dataset : all) (void)test::run(dataset, {.threads = 2}, 50);
   const long before = status_of("Threads");

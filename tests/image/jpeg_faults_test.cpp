@@ -16,6 +16,7 @@
 #include "tests/support/figure.h"
 #include "tests/support/images.h"
 #include "tests/support/jpeg_damage.h"
+#include "tests/support/sanitizer.h"
 
 namespace penstock::image {
 namespace {
@@ -87,7 +88,7 @@ TEST(JpegFaults, FlippedBits) {
   std::vector<unsigned char> row(1 << 20);
   std::map<Verdict, int> verdicts;
   for (const auto& [name, bytes] : good_files()) {
-    for (std::uint64_t i = 0; i < 3000; ++i) {
+    for (std::uint64_t i = 0; i < (test::kAddressSanitizer ? 800 : 3000); ++i) {
       Rng rng(17, i, 0);
       Bytes damaged = bytes;
       for (std::uint64_t flips = 1 + rng.below(3); flips > 0; --flips) {

@@ -18,6 +18,7 @@
 #include "tests/support/data.h"
 #include "tests/support/errors.h"
 #include "tests/support/images.h"
+#include "tests/support/sanitizer.h"
 
 namespace penstock {
 namespace {
@@ -308,8 +309,9 @@ TEST(ImageOps, RealPhotographsOnEveryKindOfDestination) {
   const WorkOpPtr op = decode_image().random_resized_crop(64).op();
   std::uint64_t ordinal = 0;
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    if (ordinal++ % 4 > 0 && test::kAddressSanitizer) continue;  // takes long
     const Bytes bytes = test::read_bytes(entry.path());
-    const WorkItem item = run(op, bytes_tensor(bytes), ordinal++);
+    const WorkItem item = run(op, bytes_tensor(bytes), ordinal);
     ASSERT_TRUE(item.status.ok()) << entry.path() << " " << item.status.error().what();
     ASSERT_EQ(item.element["image"].shape(), Shape({64, 64, 3}));
   }

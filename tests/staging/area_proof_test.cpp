@@ -12,6 +12,7 @@
 #include "staging/area.h"
 #include "tests/staging/batches.h"
 #include "tests/staging/beds.h"
+#include "tests/support/sanitizer.h"
 
 namespace {
 
@@ -191,10 +192,13 @@ Costs costs_of(HostOptions options, int batches, std::int64_t rows) {
           device->counters().allocations};
 }
 
+/// Steps of a run in its steady state.
+constexpr int kSteps = test::kThreadSanitizer || test::kAddressSanitizer ? 1'000 : 10'000;
+
 TEST(SteadyState, AllocatesNothingAndNobodyButTheReaperWaitsForTheDevice) {
   for (const bool unified : {true, false}) {
     VirtualClock clock;  // so that the threads take the same turns in each run
-    const Costs costs = costs_of({.clock = &clock, .unified = unified}, 10'000, 4);
+    const Costs costs = costs_of({.clock = &clock, .unified = unified}, kSteps, 4);
     EXPECT_EQ(costs.allocations, 0);
     EXPECT_EQ(costs.host_waits, 0U);
     EXPECT_EQ(costs.device_allocations, 2U);
@@ -204,7 +208,7 @@ TEST(SteadyState, AllocatesNothingAndNobodyButTheReaperWaitsForTheDevice) {
 TEST(SteadyState, WakeUpsForBatches) {
   const auto switches = [](std::int64_t rows) {
     VirtualClock clock;
-    static_cast<void>(costs_of({.clock = &clock, .unified = false}, 10'000, rows));
+    static_cast<void>(costs_of({.clock = &clock, .unified = false}, kSteps, rows));
     return clock.switches();
   };
   EXPECT_EQ(switches(1), switches(1000));
