@@ -54,8 +54,7 @@ struct Flight {
   Event ready;
   Event passed;
   std::vector<ReleasePoint> ended;
-  std::size_t ends = 0;  // the number of recorded ones
-  bool in_use = false;
+  std::size_t ends = 0;   // the number of recorded ones
   bool staged = false;    // `ready` is recorded
   bool copied = false;    // the reaper has seen that the copy is done
   bool has_pass = false;  // `passed` was recorded

@@ -24,12 +24,11 @@ Flight* FlightQueue::reserve() noexcept {
   if (free_.empty()) return nullptr;
   Flight* const flight = free_.back();
   free_.pop_back();
-  flight->in_use = true;
   return flight;
 }
 
 void FlightQueue::recycle(Flight& flight) {
-  flight.in_use = flight.staged = flight.copied = flight.has_pass = false;
+  flight.staged = flight.copied = flight.has_pass = false;
   flight.released = flight.told = false;
   flight.ends = 0;
   flight.holds = 0;

@@ -109,6 +109,7 @@ void ThreadPool::grow(const PoolPolicy::Late& late) noexcept {
   grown_.notify_all();
   if (failed) failed_ = Clock::now();
   if (started.joinable()) {
+    failed_ = {};
     threads_.push_back(std::move(started));
   } else if (!rests) {
     return;
@@ -158,7 +159,7 @@ void ThreadPool::serve(std::size_t thread) noexcept {
 
 void ThreadPool::warn() const noexcept {
   try {
-    log_once(LogLevel::warning, policy_->what(),
+    log_once(LogLevel::warning, std::string(policy_->what()) + " threads",
              std::string("no more threads for ") + policy_->what() +
                  " can be started: RLIMIT_NPROC, RLIMIT_AS or the container's pids.max; those that "
                  "there are continue");

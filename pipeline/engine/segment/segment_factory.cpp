@@ -6,7 +6,6 @@
 #include "pipeline/engine/segment/batch_results.h"
 #include "pipeline/engine/segment/inline_values.h"
 #include "pipeline/engine/segment/ordered_values.h"
-#include "pipeline/engine/segment/parallel_segment.h"
 
 namespace penstock {
 
@@ -50,11 +49,8 @@ OrderIteratorPtr SegmentFactory::segment(const SegmentOwner& owner, OrderIterato
                                          const OpenContext& context,
                                          std::unique_ptr<Results> results,
                                          std::size_t group_limit) {
-  const ParallelSegment::Services services{
-      run_.state,    run_.memory,  run_.activity,  run_.waker,  run_.executors,
-      run_.segments, run_.blocked, run_.step_back, run_.ledger, run_.tuning};
   return std::make_unique<ParallelSegment>(
-      services, owner, std::move(input), context, std::move(results), group_limit,
+      run_, owner, std::move(input), context, std::move(results), group_limit,
       [this](const SegmentWork& work, GroupListener& listener) { return runner(work, listener); });
 }
 

@@ -4,20 +4,12 @@
 #include <cstddef>
 #include <memory>
 
-#include "pipeline/core/waker.h"
 #include "pipeline/engine/errors/error_account.h"
 #include "pipeline/engine/errors/retry.h"
-#include "pipeline/engine/make/executors.h"
-#include "pipeline/engine/memory/blocked_groups.h"
-#include "pipeline/engine/memory/memory.h"
-#include "pipeline/engine/memory/step_back.h"
 #include "pipeline/engine/plan/slot_plan.h"
-#include "pipeline/engine/run/activity.h"
 #include "pipeline/engine/run/remote_work.h"
-#include "pipeline/engine/run/run_state.h"
-#include "pipeline/engine/run/tuning_log.h"
+#include "pipeline/engine/segment/parallel_segment.h"
 #include "pipeline/engine/segment/results.h"
-#include "pipeline/engine/segment/segment_list.h"
 #include "pipeline/engine/segment/segment_owner.h"
 #include "pipeline/stage/node.h"
 #include "pipeline/stage/open_context.h"
@@ -28,20 +20,10 @@ namespace penstock {
 /// Thread-safe.
 class SegmentFactory {
  public:
-  /// The parts of the run that segments use.
-  struct Services {
-    const RunState& state;
-    Memory& memory;
-    Activity& activity;
-    Waker& waker;
-    Executors& executors;
+  /// The parts of the run that segments, their results and their runners use.
+  struct Services : ParallelSegment::Services {
     SlotPlan& slots;
-    SegmentList& segments;
-    BlockedGroups& blocked;
-    StepBack& step_back;
-    SkipLedger& ledger;
     Retry& retry;
-    TuningLog& tuning;
     const std::unique_ptr<RemoteWork>& remote;  ///< null: no other processes work for the run
   };
   explicit SegmentFactory(const Services& services) : run_(services) {}
