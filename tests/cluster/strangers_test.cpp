@@ -1,4 +1,4 @@
-// Whoever is not of the job: refused and counted, and the job continues.
+// Strangers to a job: they are refused and counted, and the job continues.
 #include <gtest/gtest.h>
 
 #include <string>

@@ -264,7 +264,7 @@ TEST(DividedFeed, EndsWhereAnElementFails) {
   }
 }
 
-/// What each tower is given until the end, errors too, by feeds that continue at `state`.
+/// Returns each tower's batches and errors until the end, from feeds that resume at `state`.
 std::vector<Given> all_behind(const std::string& state, const Dataset& dataset,
                               const FeedOptions& options, int processes) {
   Job job(dataset, options, processes, {state});
