@@ -63,6 +63,13 @@ constexpr milliseconds kLeastPatience{30};
 constexpr milliseconds kFirstPatience{500};
 constexpr int kMostTries = 3;
 
+/// Returns true if no later try can reach the worker, such as after a wrong address.
+bool is_mistake(const Status& connected) noexcept {
+  if (connected.ok()) return false;
+  const ErrorCode code = connected.error().code();
+  return code == ErrorCode::invalid_argument || code == ErrorCode::not_found;
+}
+
 std::string in_ms(milliseconds time) {
   return std::to_string(time.count()) + " ms";
 }
@@ -86,6 +93,11 @@ WorkerPool::WorkerPool(const RemoteServices& services)
   if (options_.wire == WorkerWire::lz4 && !has_lz4())
     throw Error(ErrorCode::invalid_argument,
                 "this build of Penstock has no LZ4 (liblz4) to compress what workers send");
+}
+
+// Not in the constructor: links tell the pool of their loss until they are destroyed, which the
+// destructor does before it destroys what they tell it.
+void WorkerPool::start() {
   if (follows(options_)) {
     follow_ = transport_.watch(options_.addresses[0], options_.security,
                                [this](const std::vector<std::string>& found) {
@@ -94,17 +106,19 @@ WorkerPool::WorkerPool(const RemoteServices& services)
                                  wanted_changed_ = true;
                                });
   } else {
-    for (const std::string& address : options_.addresses)
-      connections_.push_back(
-          std::make_unique<Connection>(static_cast<ConnectionOwner&>(*this), address));
-    for (const auto& connection : connections_) {
-      {
-        const MutexLock lock(mutex_);
-        begin_connecting(*connection);
-      }
-      connect(*connection);
+    std::vector<Connection*> all;
+    {
       const MutexLock lock(mutex_);
-      if (!refused_.ok()) throw Error(refused_.error());
+      for (const std::string& address : options_.addresses) {
+        connections_.push_back(
+            std::make_unique<Connection>(static_cast<ConnectionOwner&>(*this), address));
+        all.push_back(connections_.back().get());
+      }
+      for (Connection* connection : all) begin_connecting(*connection);
+    }
+    for (Connection* connection : all) {
+      const Status connected = connect(*connection);
+      if (is_mistake(connected)) throw Error(connected.error());
     }
   }
   thread_ = start_thread("watching workers", [this](const std::stop_token& stop) { watch(stop); });
@@ -425,7 +439,7 @@ void WorkerPool::look(Clock::time_point now) {
   lock.unlock();
   over.clear();  // their destructors wait for their listeners, which take the lock
   carry_out(std::move(todo));
-  for (Connection* const connection : again) connect(*connection);
+  for (Connection* const connection : again) static_cast<void>(connect(*connection));
 }
 
 void WorkerPool::begin_connecting(Connection& connection) {
@@ -435,7 +449,7 @@ void WorkerPool::begin_connecting(Connection& connection) {
 
 // Called without the lock, by one thread at a time: a transport may look up names and start
 // threads.
-void WorkerPool::connect(Connection& connection) noexcept {
+Status WorkerPool::connect(Connection& connection) noexcept {
   bool locally = options_.shared_memory && options_.security == WorkerSecurity();
   {
     const MutexLock lock(mutex_);
@@ -455,9 +469,7 @@ void WorkerPool::connect(Connection& connection) noexcept {
   {
     const MutexLock lock(mutex_);
     if (!failed.ok()) {
-      const ErrorCode code = failed.error().code();
-      lose(connection, failed, code == ErrorCode::invalid_argument || code == ErrorCode::not_found,
-           todo);
+      lose(connection, failed, is_mistake(failed), todo);
     } else if (connection.state != Connection::State::connecting) {  // it is lost already
       connection.tries_locally = !link->on_this_machine();
       link->close();
@@ -473,6 +485,7 @@ void WorkerPool::connect(Connection& connection) noexcept {
     }
   }
   carry_out(std::move(todo));
+  return failed;
 }
 
 // Connects to workers that were found anew. Workers that disappeared get no more groups.
@@ -614,7 +627,9 @@ void WorkerPool::lose(Connection& connection, const Status& why, bool for_good, 
 }
 
 std::unique_ptr<RemoteWork> open_workers(const RemoteServices& services) {
-  return std::make_unique<WorkerPool>(services);
+  auto pool = std::make_unique<WorkerPool>(services);
+  pool->start();
+  return pool;
 }
 
 }  // namespace penstock::remote

@@ -55,8 +55,13 @@ struct Job {
 /// group whose worker is lost goes to the front of the queue. Thread-safe.
 class WorkerPool final : public RemoteWork, private ConnectionOwner {
  public:
+  /// Throws Error if the run's options for workers are wrong.
   explicit WorkerPool(const RemoteServices& services);
   ~WorkerPool() override;
+
+  /// Connects to the workers. Called once, before all else. Throws Error if an address is wrong; a
+  /// worker that answers that it does not fit is left out later, with a warning.
+  void start();
 
   // RemoteWork
   std::unique_ptr<GroupRunner> runner(const SegmentWork& segment, const MakeLocal& local,
@@ -99,7 +104,7 @@ class WorkerPool final : public RemoteWork, private ConnectionOwner {
   void watch(const std::stop_token& stop) noexcept;
   void look(Clock::time_point now) EXCLUDES(mutex_);
   void begin_connecting(Connection& connection) REQUIRES(mutex_);
-  void connect(Connection& connection) noexcept EXCLUDES(mutex_);
+  Status connect(Connection& connection) noexcept EXCLUDES(mutex_);
   void set_addresses(const std::vector<std::string>& addresses) REQUIRES(mutex_);
   void hedge(Clock::time_point now, Todo& todo) REQUIRES(mutex_);
   void give_up_without_workers(Clock::time_point now, Todo& todo) REQUIRES(mutex_);

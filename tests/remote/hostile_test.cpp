@@ -1,5 +1,5 @@
 // Links to a worker that are no runs, or runs that want to fill its memory: it keeps few of them,
-// holds few bytes for them, and has room for others.
+// holds few bytes for them, and has room for others. And workers that end a link at once.
 #include <cstdint>
 #include <list>
 #include <memory>
@@ -232,6 +232,69 @@ TEST_F(HostileRuns, UnknownStageNames) {
   const std::vector<std::string> names{name + "0", name + "1", name + "2"};
   EXPECT_EQ(Names::known(names), nullptr);
   ask("many", 5000);
+}
+
+/// A link whose loss is told by its destructor, as that of a link is that waits for its thread.
+class Lost final : public WorkerLink {
+ public:
+  explicit Lost(LinkListener& listener) : listener_(listener) {}
+  ~Lost() override { listener_.lost({ErrorCode::unavailable, "the link has ended"}); }
+  void send(WireBytes /*message*/) override {}
+  void close() noexcept override {}
+
+ private:
+  LinkListener& listener_;
+};
+
+/// "refuses" does so before connect() returns, "wrong" is no address, and others are silent.
+WorkerTransport hostile_workers() {
+  WorkerTransport transport = test::loop_transport();
+  transport.connect = [](const std::string& address, const WorkerSecurity&,
+                         std::chrono::milliseconds,
+                         LinkListener& listener) -> std::unique_ptr<WorkerLink> {
+    if (address == "wrong") throw Error(ErrorCode::invalid_argument, "wrong is no address");
+    if (address == "refuses")
+      listener.received(encode_refused({ErrorCode::invalid_argument, "the graph is another"}));
+    return std::make_unique<Lost>(listener);
+  };
+  return transport;
+}
+
+class HostileWorkers : public testing::Test {
+ protected:
+  HostileWorkers() { use_worker_transport(transport_); }
+  ~HostileWorkers() override { use_worker_transport(test::loop_transport()); }
+
+  static RunOptions options(std::vector<std::string> addresses) {
+    RunOptions options{.threads = 1, .memory_bytes = kMemory};
+    options.workers.addresses = std::move(addresses);
+    options.workers.local_threads = 1;
+    return options;
+  }
+
+  const WorkerTransport transport_ = hostile_workers();
+  const Dataset dataset_ = range(1000).map([](Element e) { return e; }).batch(10);
+  const TimeLimit limit_{60};
+};
+
+TEST_F(HostileWorkers, RefusalBeforeTheLinkIsKnown) {
+  for (int i = 0; i < 20; ++i) {
+    Iterator run = dataset_.iterate(options({"refuses", "silent", "refuses"}));
+    std::int64_t rows = 0;
+    while (Next next = run.next()) rows += next->valid_rows;
+    EXPECT_EQ(rows, 1000);
+    EXPECT_THAT(run.stats().workers.at(0).problem, testing::HasSubstr("the graph is another"));
+  }
+}
+
+TEST_F(HostileWorkers, WrongAddressBehindLinks) {
+  try {
+    dataset_.iterate(options({"silent", "refuses", "silent", "wrong", "silent"}));
+    FAIL() << "it started";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
+    EXPECT_STREQ(error.what(), "wrong is no address");
+  }
 }
 
 }  // namespace
