@@ -119,7 +119,7 @@ class Values final : public Machine {
     while (Group* const group = spent.groups) {
       spent.groups = std::exchange(group->next, nullptr);
       group->let_go();
-      values_.groups().give(*group);
+      values_.reuse(*group);
     }
     return count;
   }

@@ -7,7 +7,7 @@ namespace penstock {
 std::size_t OrderedValues::room(const Demand& demand) {
   limit_ = demand.group_limit;
   if (demand.crowded) return 0;
-  if (admitted_ < limit_) return demand.most;
+  if (admitted_ + spent_ < limit_) return demand.most;
   // Only for a thread that would wait otherwise, because results that wait also leave the CPU's
   // caches.
   return demand.threads_idle && demand.roomy && waits_for_head() ? demand.most : 0;
@@ -83,11 +83,20 @@ std::size_t OrderedValues::take(std::span<ElementRef> out) {
     std::swap(window_[next], window_.front());
     Group& group = *window_.front();
     count += take_from(group, out.subspan(count));
-    if (group.done && group.taken == group.count) put_spent(remove_first());
+    if (group.done && group.taken == group.count) {
+      put_spent(remove_first());
+      ++spent_;
+    }
   }
-  room_made_.notify_if(admitted_ <= limit_ / 2 || (admitted_ >= limit_ && waits_for_head()));
   if (count == 0 && drained()) settle();
   return count;
+}
+
+void OrderedValues::reuse(Group& group) noexcept {
+  groups().give(group);
+  --spent_;
+  const std::size_t left = admitted_ + spent_;
+  room_made_.notify_if(left <= limit_ / 2 || (left >= limit_ && waits_for_head()));
 }
 
 std::size_t OrderedValues::take_from(Group& group, std::span<ElementRef> out) {

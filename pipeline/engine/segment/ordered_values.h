@@ -33,6 +33,7 @@ class OrderedValues final : public Results {
   Undelivered last_undelivered(bool consumer_waits) override;
   void end() override { ended_ = true; }
   std::size_t take(std::span<ElementRef> out) override;
+  void reuse(Group& group) noexcept override;
   bool drained() const override { return over_ || (ended_ && admitted_ == 0); }
   void settle() override { account_.pass(std::exchange(good_, 0)); }
   std::uint64_t consumed() const noexcept override { return consumed_; }
@@ -54,8 +55,9 @@ class OrderedValues final : public Results {
   // Ordered: the admitted groups. Unordered: groups that are done or have been redone in part.
   Ring<Group*> window_;
   std::size_t admitted_ = 0;
+  std::size_t spent_ = 0;     // groups that are to be reused, and take room until then
   std::size_t elements_ = 0;  // of the admitted groups
-  std::size_t limit_ = 0;     // groups that may be admitted
+  std::size_t limit_ = 0;     // groups that may be there
   std::uint64_t consumed_ = 0;
   std::uint64_t skipped_ = 0;
   std::uint64_t good_ = 0;  // elements since the last one skipped

@@ -69,7 +69,6 @@ ParallelSegment::~ParallelSegment() {
   let_go();
   {
     MutexLock lock(mutex_);
-    take_back();
     consumer_waits_ = true;
     while (in_flight_ > 0) changed_->wait(mutex_);
     results_->settle();
@@ -156,7 +155,6 @@ std::optional<std::size_t> ParallelSegment::try_pull(std::span<ElementRef> out) 
   stages_.check_stop();
   MutexLock lock(mutex_);
   news_seen_ = news_;
-  take_back();
   const std::size_t count = deliver(out, std::exchange(none_runnable_, false));
   if (spent_.empty()) spent_ = results_->spent();
   if (count == 0 && !broken_ && !results_->drained() && !run_.step_back.wanted()) {
@@ -166,21 +164,14 @@ std::optional<std::size_t> ParallelSegment::try_pull(std::span<ElementRef> out) 
   return count;
 }
 
-// The emptied groups return to their pool at the next pull, so that this takes no lock.
 void ParallelSegment::let_go() noexcept {
   spent_.items.clear();
+  if (spent_.groups == nullptr) return;
+  for (Group* group = spent_.groups; group != nullptr; group = group->next) group->let_go();
+  MutexLock lock(mutex_);
   while (Group* const group = spent_.groups) {
-    spent_.groups = group->next;
-    group->let_go();
-    group->next = std::exchange(emptied_, group);
-  }
-}
-
-// Returns emptied groups to their pool.
-void ParallelSegment::take_back() noexcept {
-  while (Group* const group = emptied_) {
-    emptied_ = std::exchange(group->next, nullptr);
-    results_->groups().give(*group);
+    spent_.groups = std::exchange(group->next, nullptr);
+    results_->reuse(*group);
   }
 }
 

@@ -120,7 +120,6 @@ class ParallelSegment final : public Segment, private GroupListener {
   void end_of_input() EXCLUDES(mutex_);
 
   std::size_t deliver(std::span<ElementRef> out, bool none_runnable) REQUIRES(mutex_);
-  void take_back() noexcept REQUIRES(mutex_);
   void tell_consumer() noexcept REQUIRES(mutex_);
   Demand demand() const REQUIRES(mutex_);
   bool crowded(std::size_t limit) const REQUIRES(mutex_);
@@ -146,7 +145,6 @@ class ParallelSegment final : public Segment, private GroupListener {
   std::string reusable_;        // used by that thread, too: memory of an old snapshot
   bool none_runnable_ = false;  // used by the consumer: what `seems_stuck` has seen
   Results::Spent spent_;        // used by the consumer: what `let_go` empties
-  Group* emptied_ = nullptr;    // used by the consumer: groups that the next try_pull returns
   std::atomic<bool> stopping_{false};
 
   mutable Mutex mutex_;

@@ -82,14 +82,16 @@ class Results {
   virtual Ref<Slot> dropped() noexcept { return {}; }
   /// Moves the results that the consumer may have to the front of `out`. Returns how many.
   virtual std::size_t take(std::span<ElementRef> out) = 0;
-  /// The groups and items that taken results were made of. They let go without the mutex; then
-  /// the groups return to their pool.
+  /// The groups and items that taken results were made of. They let go without the mutex, so that
+  /// no group takes their room before they have; then `reuse` gets the groups.
   struct Spent {
     Group* groups = nullptr;  ///< the first; Group::next is the one behind it
     std::vector<ElementRef> items{};
     bool empty() const noexcept { return groups == nullptr && items.empty(); }
   };
   Spent spent() noexcept { return std::exchange(spent_, {}); }
+  /// Returns a spent group to the pool. REQUIRES: it has let go.
+  virtual void reuse(Group& group) noexcept { groups_.give(group); }
   /// True once no more results will come.
   virtual bool drained() const = 0;
   /// True if perhaps no other result will ever come.
