@@ -1,0 +1,467 @@
+// The least budget of each stage, for a run that makes one element at a time, is what a model of
+// the budget counts (docs/budget.md).
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <cstring>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <numeric>
+#include <optional>
+#include <set>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include <penstock/plan.h>
+#include <penstock/work.h>
+
+#include "pipeline/core/begin_run.h"
+#include "tests/conformance/serial_model.h"
+#include "tests/conformance/stages.h"
+#include "tests/support/time_limit.h"
+
+namespace penstock {
+namespace serial_count_test {
+
+using test::StageCase;
+using test::x_of;
+namespace serial = test::serial;
+using namespace test::serial;  // NOLINT: the model
+
+/// Bytes between 200 and 20,000, most of them few.
+std::uint64_t bytes_of(std::uint64_t seed, std::int64_t x) {
+  std::uint64_t hash = (static_cast<std::uint64_t>(x) + 1 + 1000 * seed) * 0x9E3779B97F4A7C15;
+  hash ^= hash >> 29;
+  return 200 + hash % 200 * (hash / 1000 % 100);
+}
+
+/// Takes this memory for each element: while it works, or as long as the value exists.
+class Takes final : public WorkOp {
+ public:
+  Takes(std::uint64_t seed, bool keeps) : seed_(seed), keeps_(keeps) {}
+  std::string name() const override { return keeps_ ? "keeps_memory" : "takes_memory"; }
+  void describe(Description& description) const override { description.add("seed", seed_); }
+  Spec infer(const Spec& input) const override { return input; }
+  void run(std::span<WorkItem> items, WorkContext& context) const override {
+    for (WorkItem& item : items) {
+      if (!item.status.ok() || !item.keep) continue;
+      try {
+        const std::int64_t x = x_of(item.element);
+        BufferPtr memory = context.allocate(bytes_of(seed_, x));
+        if (!keeps_) continue;
+        std::byte* const data = memory->data();
+        std::memcpy(data, &x, sizeof(x));
+        item.element.set("x", Tensor(DType::i64, Shape(), data, std::move(memory)));
+      } catch (...) {
+        item.status = status_from_current_exception();
+      }
+    }
+  }
+
+ private:
+  const std::uint64_t seed_;
+  const bool keeps_;
+};
+
+Graph takes(Graph input, std::uint64_t seed, bool keeps) {
+  return map(std::move(input),
+             {.bytes = [seed](std::int64_t x) { return bytes_of(seed, x); }, .keeps = keeps});
+}
+
+bool all(std::size_t, const Item&) {
+  return true;
+}
+std::int64_t thirds(std::int64_t x) {
+  return ((x % 3) + 3) % 3;
+}
+
+/// What a stage's model knows of it: its input, the numbers that it gave in a roomy run, and the
+/// bytes of its slot.
+struct Given {
+  Graph input;
+  std::vector<std::int64_t> outputs;
+  std::uint64_t slot;
+};
+using Model = std::function<Graph(Given)>;
+
+Choice behind(std::size_t count) {
+  return [count](std::size_t at, const Item&) { return at >= count; };
+}
+/// Groups of these numbers of elements, by their key.
+auto sizes(std::vector<std::size_t> of_keys) {
+  return [of_keys](std::int64_t key, std::size_t count, std::int64_t) {
+    return count <= of_keys[static_cast<std::size_t>(key)];
+  };
+}
+std::int64_t bucket_of(std::int64_t x) {
+  return x < 3 ? 0 : x < 6 ? 1 : 2;
+}
+
+/// Makes these numbers of the items, one after the other.
+Graph draw(Graph input, std::vector<std::int64_t> outputs) {
+  auto at = std::make_shared<std::size_t>(0);
+  return map(std::move(input),
+             {.number = [outputs, at](std::int64_t) { return outputs.at((*at)++); }});
+}
+
+/// Items in another order, of which `buffer` are held. Each is known by its first number.
+Graph shuffle(Graph input, std::size_t buffer, std::vector<std::int64_t> order) {
+  return [=](Account& account) -> Items {
+    return [=, items = input(account), held = std::map<std::int64_t, Item>(),
+            at = std::size_t{0}]() mutable -> std::optional<Item> {
+      while (held.size() < buffer) {
+        std::optional<Item> item = items();
+        if (!item) break;
+        const std::int64_t number = item->parts.empty() ? item->x : item->parts.front().x;
+        held.emplace(number, std::move(*item));
+      }
+      if (held.empty()) return std::nullopt;
+      return std::move(held.extract(order.at(at++)).mapped());
+    };
+  };
+}
+
+/// Batches of other sizes. Rows of one batch stay in its slot, those of several are copied.
+Graph rebatch(Graph input, std::vector<std::size_t> sizes, bool drop_remainder) {
+  return [=](Account& account) -> Items {
+    return [=, items = values(input)(account), turn = std::size_t{0},
+            rows = std::deque<Item>()]() mutable -> std::optional<Item> {
+      const std::size_t wanted = sizes[turn++ % sizes.size()];
+      while (rows.size() < wanted) {
+        const std::optional<Item> batch = items();
+        if (!batch) break;
+        for (const Item& row : batch->parts) rows.push_back({.x = row.x, .holds = batch->holds});
+      }
+      if (rows.size() < wanted && (drop_remainder || rows.empty())) return std::nullopt;
+      Item made;
+      for (; made.parts.size() < wanted && !rows.empty(); rows.pop_front())
+        made.parts.push_back(std::move(rows.front()));
+      if (wanted > 0 && made.parts.front().holds == made.parts.back().holds)
+        made.holds = made.parts.front().holds;
+      return made;
+    };
+  };
+}
+
+/// Blocks for small things that go together.
+struct Blocks {
+  std::vector<Memory> blocks{};
+  std::uint64_t used = 0;
+  std::uint64_t left = 0;
+
+  void add(Account& account, std::uint64_t bytes) {
+    if (left < bytes) {
+      left = rounded(std::max(bytes, std::clamp<std::uint64_t>(used / 8, 1 << 10, 1 << 20)));
+      blocks.push_back(memory(account, left));
+    }
+    left -= bytes;
+    used += bytes;
+  }
+};
+
+/// The first pass keeps its elements in blocks, and later ones give them.
+Graph cache(Graph input) {
+  struct Kept {
+    Blocks blocks;
+    std::vector<Item> items;
+    bool full = false;
+  };
+  return [input, kept = std::make_shared<Kept>()](Account& account) -> Items {
+    if (kept->full) {
+      return [kept, at = std::size_t{0}]() mutable {
+        return at < kept->items.size() ? std::optional(kept->items[at++]) : std::nullopt;
+      };
+    }
+    return [&account, kept, items = values(input)(account)] {
+      std::optional<Item> item = items();
+      kept->full = !item;
+      if (!item) return item;
+      const std::uint64_t copied =
+          item->holds.empty() ? 0 : std::max<std::size_t>(1, item->parts.size()) * sizeof(item->x);
+      kept->blocks.add(account, 80 + 128 + (copied + 15) / 16 * 16);
+      kept->items.push_back(
+          {.x = item->x, .holds = {kept->blocks.blocks.back()}, .parts = item->parts});
+      return item;
+    };
+  };
+}
+
+Graph parts_of(const Item& item) {
+  return [item](Account&) -> Items {
+    return [item, at = std::size_t{0}]() mutable {
+      return at < item.parts.size() ? std::optional(item.parts[at++]) : std::nullopt;
+    };
+  };
+}
+
+/// The numbers of elements that are distinct, in a table and blocks.
+Graph unique(Graph input) {
+  return [input](Account& account) -> Items {
+    return [&account, items = values(input)(account), table = Memory(),
+            seen = std::set<std::int64_t>(), blocks = Blocks()]() mutable {
+      for (;;) {
+        std::optional<Item> item = items();
+        if (!item) return item;
+        if (!table) table = memory(account, 32 * sizeof(void*));
+        if (!seen.insert(item->x).second) continue;
+        blocks.add(account, 48);
+        return item;
+      }
+    };
+  };
+}
+
+Graph passes(Given given) {
+  return given.input;
+}
+Graph made(Given given) {
+  return values(given.input);
+}
+Graph drawn(Given given) {
+  return draw(given.input, given.outputs);
+}
+Graph batches(Given given) {
+  return batch(given.input, 4, given.slot);
+}
+Graph rows(Given given) {
+  return unbatch(batches(given));
+}
+
+/// The models of the stages, by their names in the suite.
+const std::map<std::string, Model>& models() {
+  static const std::map<std::string, Model> table{
+      {"shard",
+       [](Given g) { return choose(g.input, [](auto at, auto&) { return at % 3 == 1; }); }},
+      {"shuffle", passes},
+      {"repeat",
+       [](Given g) {
+         return chain({g.input, g.input});
+       }},
+      {"take", [](Given g) { return choose(g.input, all, behind(7)); }},
+      {"skip", [](Given g) { return choose(g.input, behind(2)); }},
+      {"take_while",
+       [](Given g) {
+         return choose(values(g.input), all, [](auto, auto& e) { return e.x >= 8; });
+       }},
+      {"filter",
+       [](Given g) { return choose(values(g.input), [](auto, auto& e) { return e.x % 2 == 0; }); }},
+      {"enumerate", passes},
+      {"concatenate",
+       [](Given g) {
+         return chain({g.input, serial::numbers({90, 91})});
+       }},
+      {"zip", [](Given g) { return choose(g.input, all, behind(9)); }},
+      {"interleave",
+       [](Given g) {
+         return interleave(
+             values(g.input),
+             [](const Item& e) {
+               return serial::numbers({e.x, e.x});
+             },
+             3, 2);
+       }},
+      {"flat_map",
+       [](Given g) {
+         return interleave(
+             values(g.input), [](const Item& e) { return serial::numbers({e.x}); }, 1, 1);
+       }},
+      {"flat_map of filtered batches",
+       [](Given g) {
+         const auto inner = [](const Item& e) {
+           return choose(unbatch(window(serial::numbers({e.x, 1}), 2, 2)), all, behind(1));
+         };
+         return interleave(values(g.input), inner, 1, 1);
+       }},
+      {"interleave of cached datasets",
+       [](Given g) {
+         const auto inner = [](const Item& e) {
+           const Graph cached = cache(serial::numbers({e.x}));
+           return chain({cached, cached});
+         };
+         return interleave(values(g.input), inner, 2, 1);
+       }},
+      {"map", drawn},
+      {"keep", passes},
+      {"drop, of batches", rows},
+      {"map into views", drawn},
+      {"blocking map", passes},
+      {"unordered map", made},
+      {"batch and unbatch", rows},
+      {"batch, dropping", rows},
+      {"padded_batch", [](Given g) { return unbatch(window(g.input, 4, 4)); }},
+      {"map of batches", rows},
+      {"rebatch",
+       [](Given g) {
+         return unbatch(rebatch(batches(g), {3, 0, 2}, false));
+       }},
+      {"rebatch, dropping",
+       [](Given g) { return unbatch(rebatch(batch(g.input, 2, g.slot), {3}, true)); }},
+      {"pad_batches", rows},
+      {"pad_batches of repeat",
+       [](Given g) {
+         return unbatch(chain({batches(g), batches(g)}));
+       }},
+      {"pad_batches of take",
+       [](Given g) { return unbatch(batch(choose(g.input, all, behind(8)), 4, g.slot)); }},
+      {"pad_batches of skip", [](Given g) { return unbatch(choose(batches(g), behind(1))); }},
+      {"pad_batches of shuffle",
+       [](Given g) {
+         std::vector<std::int64_t> order;
+         for (std::size_t i = 0; i < g.outputs.size(); i += 4) order.push_back(g.outputs[i]);
+         return unbatch(shuffle(batches(g), 2, order));
+       }},
+      {"pad_batches of cache",
+       [](Given g) {
+         const Graph cached = cache(batches(g));
+         return unbatch(chain({cached, cached}));
+       }},
+      {"ragged_batch",
+       [](Given g) {
+         const Graph lists = map(g.input, {.number = [](auto x) { return x; }});
+         const Graph packed = map(lists, {.bytes = [](auto) { return 8; }, .keeps = true});
+         Graph joined =
+             map(batch(packed, 3, g.slot, true), {.bytes = [](auto) { return 48; }, .keeps = true});
+         return draw(joined, g.outputs);
+       }},
+      {"window", [](Given g) { return unbatch(window(g.input, 3, 2)); }},
+      {"window with gaps, as datasets",
+       [](Given g) {
+         const auto inner = [](const Item& e) { return unbatch(window(parts_of(e), 2, 2)); };
+         return draw(interleave(window(g.input, 2, 5, 2), inner, 1, 1), g.outputs);
+       }},
+      {"group_by_window",
+       [](Given g) {
+         return unbatch(group(g.input, thirds, sizes({4, 4, 4})));
+       }},
+      {"group_by_window, reduced",
+       [](Given g) {
+         const auto inner = [](const Item& e) {
+           const auto most = static_cast<std::size_t>(3 - thirds(e.parts.front().x));
+           return choose(parts_of(e), all, behind(most));
+         };
+         return draw(interleave(group(g.input, thirds, sizes({3, 3, 3})), inner, 1, 1), g.outputs);
+       }},
+      {"bucket_by_length",
+       [](Given g) {
+         return unbatch(group(g.input, bucket_of, sizes({2, 3, 4})));
+       }},
+      {"bucket_by_length, towers",
+       [](Given g) {
+         return unbatch(group(g.input, bucket_of, sizes({2, 3, 4}), 2));
+       }},
+      {"bucket_by_length, tokens",
+       [](Given g) {
+         const auto fits = [](auto, std::size_t count, std::int64_t most) {
+           return static_cast<std::int64_t>(count) * most <= 150;
+         };
+         return unbatch(group(
+             g.input, [](auto) { return 0; }, fits));
+       }},
+      {"unique",
+       [](Given g) {
+         return unique(map(g.input, {.number = [](auto x) { return x % 7 * 1000; }}));
+       }},
+      {"scan",
+       [](Given g) {
+         return each(values(g.input),
+                     [outputs = g.outputs, at = std::size_t{0}](Account&, Item& item) mutable {
+                       item = {.x = outputs.at(at++)};
+                     });
+       }},
+      {"rejection_resample",
+       [](Given g) {
+         const std::set<std::int64_t> kept(g.outputs.begin(), g.outputs.end());
+         return choose(values(g.input), [kept](auto, auto& e) { return kept.contains(e.x); });
+       }},
+      {"ignore_errors", made},
+      {"prefetch", passes},
+      {"cache", [](Given g) { return cache(g.input); }},
+      {"cache, repeated",
+       [](Given g) {
+         const Graph cached = cache(g.input);
+         return chain({cached, cached});
+       }},
+      {"cache in a file", made},
+      {"snapshot, repeated",
+       [](Given g) {
+         return chain({values(g.input), serial::numbers(g.outputs)});
+       }},
+      {"pack",
+       [](Given g) {
+         const Step joins{.bytes = [](auto) { return 24; }, .keeps = true};
+         const Graph lists = choose(values(g.input), [](auto, auto&) { return false; });
+         return chain({lists, draw(map(map(serial::numbers(g.outputs), joins), joins), g.outputs)});
+       }},
+      {"sample_from",
+       [](Given g) {
+         return chain({g.input, serial::numbers({70, 71, 72})});
+       }},
+      {"choose_from",
+       [](Given g) {
+         return chain({serial::numbers({80, 81, 82}), choose(g.input, all, behind(3))});
+       }},
+  };
+  return table;
+}
+
+/// Runs to the end, and lets go of each element before the next.
+bool suffices(const Dataset& dataset, std::uint64_t budget) {
+  Iterator run = begin_run(dataset, {.threads = 1, .memory_bytes = budget}, {.alone = true});
+  while (Next next = run.next()) {
+    if (next.is_error()) return false;
+  }
+  return true;
+}
+
+/// Returns what is wrong with the model of the stage, if anything. Elements keep memory in front of
+/// the stage, and take some behind it.
+std::string look_at(const StageCase& stage, std::uint64_t seed) {
+  const auto found = models().find(stage.name);
+  if (found == models().end()) return stage.name + " has no model\n";
+  constexpr std::int64_t kCount = 20;
+  const Dataset input = test::numbers(kCount).map_op(std::make_shared<Takes>(seed, true));
+  const auto built = [&] {  // anew, because a file outlives a run
+    return stage.build(input).map_op(std::make_shared<Takes>(seed + 7, false));
+  };
+  std::vector<std::int64_t> counted(kCount);
+  std::iota(counted.begin(), counted.end(), 0);
+  const std::uint64_t slot = compile(built(), {}).least_memory();
+  const Graph output = found->second(
+      {takes(serial::numbers(counted), seed, true), test::values(stage.build(input)), slot});
+  const std::uint64_t count = slot + most_held(takes(output, seed + 7, false));
+  const std::string text = stage.name + ", seed " + std::to_string(seed) + ": the model's " +
+                           std::to_string(count) + " bytes are ";
+  if (!suffices(built(), count)) return text + "too few\n";
+  return suffices(built(), count - 1) ? text + "more than the least budget\n" : "";
+}
+
+TEST(SerialCount, LeastBudgetsOfStages) {
+  const test::TimeLimit limit(100);
+  constexpr std::uint64_t kSeeds = 3;
+  const std::vector<StageCase> stages = test::stages();
+  std::atomic<std::size_t> next{0};
+  std::mutex mutex;
+  std::string wrong;
+  std::vector<std::jthread> threads;
+  for (int i = 0; i < 8; ++i) {  // a run that fails waits for 100 ms
+    threads.emplace_back([&] {
+      for (std::size_t k = next++; k < kSeeds * stages.size(); k = next++) {
+        const std::string said = look_at(stages[k / kSeeds], k % kSeeds + 1);
+        const std::lock_guard lock(mutex);
+        wrong += said;
+      }
+    });
+  }
+  threads.clear();
+  EXPECT_EQ(wrong, "");
+}
+
+}  // namespace serial_count_test
+}  // namespace penstock
