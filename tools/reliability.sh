@@ -10,7 +10,7 @@
 # - PENSTOCK_TRAIN_KILLS (100) kills of a run of training; 200 steps of it
 # - tests labelled `reliability` of other programs, on mounts of s3fs, sshfs and tmpfs too; a million schedules of batches and values
 # - 25 changes of files in each kind of run; 20 runs of 12 graphs in each of 12 small budgets
-# - PENSTOCK_GRAPHS (100,000) random graphs, each in a random budget
+# - PENSTOCK_GRAPHS (100,000) random graphs, each in a random budget; the least budgets of all pairs of stages
 # - jobs of several processes, in every way to start them
 # - the suites that .ci/run leaves out under ASan and TSan; each fuzzer for a minute
 # Takes some four hours. Only the kills, of another build: tools/reliability.sh build/asan/bin/crash_crash_test
@@ -61,7 +61,7 @@ bench/kernel_budgets.py
 figures limits env PENSTOCK_LIMITS=all build/release/bin/limits_limits_test
 PENSTOCK_SCHEDULES=1000000 build/release/bin/engine_schedules_test
 PENSTOCK_CHANGES=25 PENSTOCK_OUTCOMES=20 build/release/bin/engine_tests --gtest_filter='*ChangedFiles*:Outcomes.*'
-PENSTOCK_GRAPHS="${PENSTOCK_GRAPHS:-100000}" build/release/bin/conformance_tests --gtest_filter='Budgets.AreEnough*'
+PENSTOCK_GRAPHS="${PENSTOCK_GRAPHS:-100000}" build/release/bin/conformance_tests --gtest_filter='Budgets.AreEnough*:SerialCount.*'
 PENSTOCK_KILLS="${PENSTOCK_TRAIN_KILLS:-100}" build/release/bin/e2e_train_test --gtest_filter='*Killed*'
 PENSTOCK_TRAIN_STEPS=200 ctest --preset release -R '^towers/trainer/Trainer\.(TowersAsOne|Learns)'
 ctest --preset release -L reliability -E '^(crash|storm|rss|limits|cluster/kills|cluster/served_kills|http/upload_kills)/'

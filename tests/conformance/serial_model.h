@@ -61,7 +61,7 @@ inline Memory memory(Account& account, std::uint64_t bytes) {
 /// A step of an element's program. It takes memory, or makes another number that takes none.
 struct Step {
   std::function<std::uint64_t(std::int64_t)> bytes{};
-  bool keeps = false;  ///< the value holds the memory
+  bool keeps = false;  ///< the value holds the memory, and no other
   std::function<std::int64_t(std::int64_t)> number{};
 };
 
@@ -78,8 +78,8 @@ using Items = std::function<std::optional<Item>()>;
 /// A stage with its inputs. Opens them once for each pass.
 using Graph = std::function<Items(Account&)>;
 
-/// Parts are made first, then copied into memory of their own unless they are in some already. What
-/// an element is made of is held until it is made.
+/// Parts are made first, then copied into memory of their own unless they are in some already. An
+/// element's inputs are held until it is made.
 inline void make(Account& account, Item& item) {
   const Item from = item;
   for (Item& part : item.parts) make(account, part);
@@ -95,7 +95,7 @@ inline void make(Account& account, Item& item) {
     }
     if (!step.bytes) continue;
     Memory taken = memory(account, step.bytes(item.x));
-    if (step.keeps) item.holds.push_back(std::move(taken));
+    if (step.keeps) item.holds = {std::move(taken)};
   }
 }
 
@@ -139,14 +139,16 @@ inline Graph choose(Graph input, Choice keep, Choice ends = {}) {
   };
 }
 
-/// One input behind the other.
-inline Graph chain(std::vector<Graph> inputs) {
-  return [inputs](Account& account) -> Items {
-    return [&account, inputs, items = Items(), at = std::size_t{0}]() mutable {
-      for (;; items = {}) {
-        if (!items && at == inputs.size()) return std::optional<Item>();
-        if (!items) items = inputs[at++](account);
-        if (std::optional<Item> item = items()) return item;
+/// One input behind the other. Those that have ended are closed, unless `stay` is true.
+inline Graph chain(std::vector<Graph> inputs, bool stay = false) {
+  return [=](Account& account) -> Items {
+    return [=, &account, open = std::vector<Items>(), next = std::size_t{0}]() mutable {
+      for (;;) {
+        if (!open.empty())
+          if (std::optional<Item> item = open.back()()) return item;
+        if (!stay) open.clear();
+        if (next == inputs.size()) return std::optional<Item>();
+        open.push_back(inputs[next++](account));
       }
     };
   };
@@ -156,22 +158,28 @@ inline Graph chain(std::vector<Graph> inputs) {
 inline Graph interleave(Graph input, std::function<Graph(const Item&)> inner, std::size_t cycle,
                         std::size_t block) {
   return [=](Account& account) -> Items {
-    return [&account, input = input(account), inner, cycle, block, open = std::deque<Items>(),
-            ended = false, given = std::size_t{0}]() mutable -> std::optional<Item> {
-      for (;;) {
-        while (!ended && open.size() < cycle) {
+    return [=, &account, input = input(account), open = std::vector<Items>(cycle), ended = false,
+            at = std::size_t{0}, given = std::size_t{0}]() mutable -> std::optional<Item> {
+      for (std::size_t idle = 0; idle < cycle;) {
+        if (!open[at] && !ended) {
           const std::optional<Item> next = input();
           ended = !next;
-          if (next) open.push_back(inner(*next)(account));
+          if (next) open[at] = inner(*next)(account);
         }
-        if (open.empty()) return std::nullopt;
-        if (std::optional<Item> item = open.front()()) {
-          if (++given % block == 0) std::rotate(open.begin(), open.begin() + 1, open.end());
-          return item;
+        std::optional<Item> item = open[at] ? open[at]() : std::nullopt;
+        if (!item && open[at]) {
+          open[at] = {};  // the next one opens in its place
+          given = 0;
+          if (!ended) continue;
         }
-        open.pop_front();
-        given = 0;
+        idle = item ? 0 : idle + 1;
+        if (!item || ++given == block) {
+          at = (at + 1) % cycle;
+          given = 0;
+        }
+        if (item) return item;
       }
+      return std::nullopt;
     };
   };
 }
@@ -262,8 +270,9 @@ inline Graph unbatch(Graph input) {
   return [input](Account& account) -> Items {
     return [items = values(input)(account), batch = Item(),
             at = std::size_t{0}]() mutable -> std::optional<Item> {
-      for (; at == batch.parts.size(); at = 0) {
+      while (at == batch.parts.size()) {
         batch = Item();
+        at = 0;
         std::optional<Item> next = items();
         if (!next) return std::nullopt;
         batch = std::move(*next);
