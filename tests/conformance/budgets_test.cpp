@@ -6,7 +6,6 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <memory>
 #include <mutex>
 #include <ostream>
@@ -18,10 +17,10 @@
 
 #include <penstock/plan.h>
 #include <penstock/rng.h>
-#include <penstock/work.h>
 
 #include "pipeline/core/begin_run.h"
 #include "tests/conformance/stages.h"
+#include "tests/conformance/takes.h"
 #include "tests/support/time_limit.h"
 
 namespace penstock {
@@ -30,41 +29,15 @@ namespace conformance_budgets_test {
 using test::StageCase;
 using test::x_of;
 
-/// Takes memory of a heavy-tailed size for each element: while it works, or as long as the element
-/// exists.
-class Takes final : public WorkOp {
- public:
-  Takes(std::uint64_t seed, bool keeps) : seed_(seed), keeps_(keeps) {}
-  std::string name() const override { return keeps_ ? "keeps_memory" : "takes_memory"; }
-  void describe(Description& description) const override { description.add("seed", seed_); }
-  Spec infer(const Spec& input) const override { return input; }
-  void run(std::span<WorkItem> items, WorkContext& context) const override {
-    for (WorkItem& item : items) {
-      if (!item.status.ok() || !item.keep) continue;
-      try {
-        const auto x = item.element["x"].item<std::int64_t>();
-        Rng rng(seed_, static_cast<std::uint64_t>(x), 1);
-        if (rng.coin(0.1)) std::this_thread::yield();
-        const double bytes = std::min(500 / std::pow(1 - rng.uniform(), 0.8), 20'000.0);
-        BufferPtr memory = context.allocate(static_cast<std::size_t>(bytes));
-        std::byte* const data = memory->data();
-        std::memset(data, 1, memory->size());
-        if (!keeps_) continue;
-        std::memcpy(data, &x, sizeof(x));
-        item.element.set("x", Tensor(DType::i64, Shape(), data, std::move(memory)));
-      } catch (...) {
-        item.status = status_from_current_exception();
-      }
-    }
-  }
-
- private:
-  const std::uint64_t seed_;
-  const bool keeps_;
-};
+/// Returns a size of a heavy-tailed distribution. Sometimes lets other threads go first.
+std::uint64_t tail(std::uint64_t seed, std::int64_t x) {
+  Rng rng(seed, static_cast<std::uint64_t>(x), 1);
+  if (rng.coin(0.1)) std::this_thread::yield();
+  return static_cast<std::uint64_t>(std::min(500 / std::pow(1 - rng.uniform(), 0.8), 20'000.0));
+}
 
 Dataset takes(const Dataset& input, std::uint64_t seed, bool keeps) {
-  return input.map_op(std::make_shared<Takes>(seed, keeps));
+  return input.map_op(std::make_shared<test::Takes>(tail, seed, keeps));
 }
 
 /// Makes each number a vector of so many bytes.

@@ -4,7 +4,6 @@
 #include <atomic>
 #include <cstdint>
 #include <cstdlib>
-#include <cstring>
 #include <deque>
 #include <functional>
 #include <map>
@@ -21,11 +20,11 @@
 #include <gtest/gtest.h>
 
 #include <penstock/plan.h>
-#include <penstock/work.h>
 
 #include "pipeline/core/begin_run.h"
 #include "tests/conformance/serial_model.h"
 #include "tests/conformance/stages.h"
+#include "tests/conformance/takes.h"
 #include "tests/support/time_limit.h"
 
 namespace penstock {
@@ -42,34 +41,6 @@ std::uint64_t bytes_of(std::uint64_t seed, std::int64_t x) {
   hash ^= hash >> 29;
   return 200 + hash % 200 * (hash / 1000 % 100);
 }
-
-/// Takes this memory for each element: while it works, or as long as the value exists.
-class Takes final : public WorkOp {
- public:
-  Takes(std::uint64_t seed, bool keeps) : seed_(seed), keeps_(keeps) {}
-  std::string name() const override { return keeps_ ? "keeps_memory" : "takes_memory"; }
-  void describe(Description& description) const override { description.add("seed", seed_); }
-  Spec infer(const Spec& input) const override { return input; }
-  void run(std::span<WorkItem> items, WorkContext& context) const override {
-    for (WorkItem& item : items) {
-      if (!item.status.ok() || !item.keep) continue;
-      try {
-        const std::int64_t x = x_of(item.element);
-        BufferPtr memory = context.allocate(bytes_of(seed_, x));
-        if (!keeps_) continue;
-        std::byte* const data = memory->data();
-        std::memcpy(data, &x, sizeof(x));
-        item.element.set("x", Tensor(DType::i64, Shape(), data, std::move(memory)));
-      } catch (...) {
-        item.status = status_from_current_exception();
-      }
-    }
-  }
-
- private:
-  const std::uint64_t seed_;
-  const bool keeps_;
-};
 
 Graph takes(Graph input, std::uint64_t seed, bool keeps) {
   return map(std::move(input),
@@ -460,11 +431,11 @@ class Chain {
   /// The first stages, up to the output of the last of these. Anew, as a file outlives a run.
   Dataset first(std::size_t count) const {
     if (count == 0) return test::numbers(kCount);
-    const auto keep = std::make_shared<Takes>(seed_ + count, true);
+    const auto keep = std::make_shared<test::Takes>(bytes_of, seed_ + count, true);
     return stages_[count - 1].build(first(count - 1).map_op(keep));
   }
   Dataset all() const {
-    return first(stages_.size()).map_op(std::make_shared<Takes>(seed_, false));
+    return first(stages_.size()).map_op(std::make_shared<test::Takes>(bytes_of, seed_, false));
   }
   Graph model() const {
     std::vector<std::int64_t> counted(kCount);
