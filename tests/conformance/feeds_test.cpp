@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <span>
 #include <thread>
 #include <tuple>
 
@@ -88,9 +89,10 @@ Rows rows_of(const StagedBatch& batch, StreamView stream, bool whole) {
     // Not on the heap: that may hand out the memory of a batch that was copied, and the checker
     // does not see that it was freed.
     thread_local std::array<char, kSlotBytes> landing;
-    stream.copy({landing.data(), tensor.data, tensor.nbytes()});
+    const std::span<char> bytes = std::span(landing).first(tensor.nbytes());
+    stream.copy({bytes.data(), tensor.data, bytes.size()});
     stream.synchronize();
-    components.push_back({tensor.shape[0], std::string(landing.data(), tensor.nbytes())});
+    components.push_back({tensor.shape[0], std::string(bytes.begin(), bytes.end())});
   }
   return rows_of(components, batch.valid_rows(), whole);
 }

@@ -87,5 +87,42 @@ TEST(OrderedValues, WaitBehindASlowGroupOnly) {
   }
 }
 
+// Otherwise another group takes memory before this one has let go of its own.
+TEST(OrderedValues, RoomOfSpentGroups) {
+  const RunOptions options;
+  SkipLedger ledger(options);
+  StageCounters counters;
+  Waker waker;
+  OrderedValues values({ledger, {&counters, 1, true}, false}, true, waker);
+  const Demand demand = {.wanted = 2, .most = 2, .group_limit = 3};
+  const auto fill = [&] {
+    int count = 0;
+    for (; values.room(demand) > 0; ++count) {
+      Group& group = values.groups().take();
+      group.count = 2;
+      group.items.resize(2);
+      group.work.resize(2);
+      group.done = true;
+      values.admit(group);
+      values.complete(group);
+    }
+    return count;
+  };
+  EXPECT_EQ(fill(), 3);
+  std::vector<ElementRef> taken(4);
+  EXPECT_EQ(values.take(taken), 4U);
+  EXPECT_EQ(fill(), 0);
+  Results::Spent spent = values.spent();
+  int returned = 0;
+  while (Group* const group = spent.groups) {
+    spent.groups = group->next;
+    group->let_go();
+    values.reuse(*group);
+    EXPECT_EQ(fill(), 1);
+    ++returned;
+  }
+  EXPECT_EQ(returned, 2);
+}
+
 }  // namespace uneven_test
 }  // namespace penstock
