@@ -27,13 +27,7 @@
 #include "tests/conformance/takes.h"
 #include "tests/support/time_limit.h"
 
-namespace penstock {
-namespace serial_count_test {
-
-using test::StageCase;
-using test::x_of;
-namespace serial = test::serial;
-using namespace test::serial;  // NOLINT: the model
+namespace penstock::test::serial {
 
 /// Bytes between 200 and 20,000, most of them few.
 std::uint64_t bytes_of(std::uint64_t seed, std::int64_t x) {
@@ -240,7 +234,7 @@ const std::map<std::string, Model>& models() {
       {"enumerate", passes},
       {"concatenate",
        [](Given g) {
-         return chain({g.input, serial::numbers({90, 91})}, true);
+         return chain({g.input, numbers({90, 91})}, true);
        }},
       {"zip", [](Given g) { return take(g.input, 9); }},
       {"interleave",
@@ -248,26 +242,26 @@ const std::map<std::string, Model>& models() {
          return interleave(
              values(g.input),
              [](const Item& e) {
-               return serial::numbers({e.x, e.x});
+               return numbers({e.x, e.x});
              },
              3, 2);
        }},
       {"flat_map",
        [](Given g) {
          return interleave(
-             values(g.input), [](const Item& e) { return serial::numbers({e.x}); }, 1, 1);
+             values(g.input), [](const Item& e) { return numbers({e.x}); }, 1, 1);
        }},
       {"flat_map of filtered batches",
        [](Given g) {
          const auto inner = [](const Item& e) {
-           return choose(unbatch(window(serial::numbers({e.x, 1}), 2, 2)), all, behind(1));
+           return choose(unbatch(window(numbers({e.x, 1}), 2, 2)), all, behind(1));
          };
          return interleave(values(g.input), inner, 1, 1);
        }},
       {"interleave of cached datasets",
        [](Given g) {
          const auto inner = [](const Item& e) {
-           const Graph cached = cache(serial::numbers({e.x}));
+           const Graph cached = cache(numbers({e.x}));
            return chain({cached, cached});
          };
          return interleave(values(g.input), inner, 2, 1);
@@ -375,21 +369,21 @@ const std::map<std::string, Model>& models() {
       {"cache in a file", made},
       {"snapshot, repeated",
        [](Given g) {
-         return chain({values(g.input), serial::numbers(g.outputs)});
+         return chain({values(g.input), numbers(g.outputs)});
        }},
       {"pack",
        [](Given g) {
          const Step joins{.bytes = [](auto) { return 384; }};  // counts as 512, as two of 24 do
          const Graph lists = choose(values(g.input), [](auto, auto&) { return false; });
-         return chain({lists, map(serial::numbers(g.outputs), joins)});
+         return chain({lists, map(numbers(g.outputs), joins)});
        }},
       {"sample_from",
        [](Given g) {
-         return chain({g.input, serial::numbers({70, 71, 72})});
+         return chain({g.input, numbers({70, 71, 72})});
        }},
       {"choose_from",
        [](Given g) {
-         return chain({serial::numbers({80, 81, 82}), choose(g.input, all, behind(3))});
+         return chain({numbers({80, 81, 82}), choose(g.input, all, behind(3))});
        }},
   };
   return table;
@@ -431,16 +425,16 @@ class Chain {
   /// The first stages, up to the output of the last of these. Anew, as a file outlives a run.
   Dataset first(std::size_t count) const {
     if (count == 0) return test::numbers(kCount);
-    const auto keep = std::make_shared<test::Takes>(bytes_of, seed_ + count, true);
+    const auto keep = std::make_shared<Takes>(bytes_of, seed_ + count, true);
     return stages_[count - 1].build(first(count - 1).map_op(keep));
   }
   Dataset all() const {
-    return first(stages_.size()).map_op(std::make_shared<test::Takes>(bytes_of, seed_, false));
+    return first(stages_.size()).map_op(std::make_shared<Takes>(bytes_of, seed_, false));
   }
   Graph model() const {
     std::vector<std::int64_t> counted(kCount);
     std::iota(counted.begin(), counted.end(), 0);
-    Graph graph = serial::numbers(counted);
+    Graph graph = numbers(counted);
     for (std::size_t i = 1; i <= stages_.size(); ++i) {
       const std::uint64_t slot = compile(stages_[i - 1].build(first(0)), {}).least_memory();
       graph = models().at(stages_[i - 1].name)(
@@ -454,7 +448,7 @@ class Chain {
 };
 
 void expect_right(const std::vector<Chain>& chains) {
-  const test::TimeLimit limit(200);
+  const TimeLimit limit(200);
   std::atomic<std::size_t> next{0};
   std::mutex mutex;
   std::string wrong;
@@ -475,16 +469,35 @@ void expect_right(const std::vector<Chain>& chains) {
   EXPECT_LE(refused, chains.size() / 50);
 }
 
+/// True if one element that keeps memory has room beside what one takes behind the stage, and
+/// nothing else.
+bool holds_nothing(const StageCase& stage) {
+  constexpr std::uint64_t kEach = 10'000;
+  const auto each = [](std::uint64_t, std::int64_t) { return kEach; };
+  const Dataset input = test::numbers(kCount).map_op(std::make_shared<Takes>(each, 0, true));
+  const Dataset dataset = stage.build(input).map_op(std::make_shared<Takes>(each, 0, false));
+  return suffices(dataset, compile(dataset, {}).least_memory() + 2 * rounded(kEach));
+}
+
 TEST(SerialCount, LeastBudgetsOfStages) {
   std::vector<Chain> chains;
-  for (const StageCase& stage : test::stages()) {
+  for (const StageCase& stage : stages()) {
     if (!models().contains(stage.name)) {
-      ADD_FAILURE() << stage.name << " has no model";
+      EXPECT_TRUE(holds_nothing(stage)) << stage.name << " needs a model of what it holds";
       continue;
     }
     for (const std::uint64_t seed : {1, 2, 3}) chains.emplace_back(std::vector{stage}, seed);
   }
   expect_right(chains);
+}
+
+TEST(SerialCount, StagesThatHoldNothing) {
+  std::string found;
+  for (const StageCase& stage : stages()) {
+    for (const char* name : {"shard", "map", "filter", "batch and unbatch", "window", "cache"})
+      if (stage.name == name && holds_nothing(stage)) found += stage.name + "; ";
+  }
+  EXPECT_EQ(found, "shard; filter; map; batch and unbatch; ");
 }
 
 // PENSTOCK_GRAPHS: all pairs. tools/reliability.sh sets it.
@@ -493,14 +506,15 @@ TEST(SerialCount, LeastBudgetsOfPairs) {
   const std::set<std::string> alone{
       "shuffle", "pad_batches of shuffle", "sample_from", "choose_from",
       "map",     "snapshot, repeated",     "pack",        "interleave of cached datasets"};
-  std::vector<StageCase> stages = test::stages();
-  std::erase_if(stages, [&](const StageCase& stage) { return alone.contains(stage.name); });
+  std::vector<StageCase> chosen = stages();
+  std::erase_if(chosen, [&](const StageCase& stage) {
+    return alone.contains(stage.name) || !models().contains(stage.name);
+  });
   std::vector<Chain> chains;
   const std::size_t step = std::getenv("PENSTOCK_GRAPHS") != nullptr ? 1 : 7;
-  for (std::size_t k = 0; k < stages.size() * stages.size(); k += step)
-    chains.emplace_back(std::vector{stages[k / stages.size()], stages[k % stages.size()]}, 1);
+  for (std::size_t k = 0; k < chosen.size() * chosen.size(); k += step)
+    chains.emplace_back(std::vector{chosen[k / chosen.size()], chosen[k % chosen.size()]}, 1);
   expect_right(chains);
 }
 
-}  // namespace serial_count_test
-}  // namespace penstock
+}  // namespace penstock::test::serial

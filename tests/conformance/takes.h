@@ -16,7 +16,7 @@
 
 namespace penstock::test {
 
-/// Takes so many bytes for an element.
+/// Returns the bytes that an element takes.
 using BytesOf = std::function<std::uint64_t(std::uint64_t seed, std::int64_t x)>;
 
 /// Takes memory for each element: while it works, or as long as the element exists.
