@@ -16,13 +16,11 @@ namespace penstock {
 /// Thread-safe.
 class Waker {
  public:
-  std::uint64_t count() const EXCLUDES(mutex_) {
-    MutexLock lock(mutex_);
-    return count_;
-  }
+  std::uint64_t count() const noexcept { return count_.load(std::memory_order_seq_cst); }
+  const std::atomic<std::uint64_t>& events() const noexcept { return count_; }
   void wait(std::uint64_t seen) EXCLUDES(mutex_) {
     MutexLock lock(mutex_);
-    while (count_ == seen) changed_.wait(mutex_);
+    while (count() == seen) changed_.wait(mutex_);
   }
   void notify() EXCLUDES(mutex_) {
     {
@@ -41,7 +39,7 @@ class Waker {
  private:
   mutable Mutex mutex_;
   CondVar changed_;
-  std::uint64_t count_ GUARDED_BY(mutex_) = 0;
+  std::atomic<std::uint64_t> count_{0};  // changed under the mutex
 };
 
 }  // namespace penstock

@@ -251,8 +251,8 @@ TEST(Run, CountBelowZero) {
     penstock::Run run(compile(range(10), {.threads = 1}), {.threads = 1});
     Activity& activity = run.activity();
     std::size_t count = 1;
-    const auto take_off = [&] { shared ? activity.group_ended() : activity.take_off(count); };
-    if (shared) activity.group_began();
+    const auto take_off = [&] { shared ? activity.ended() : activity.take_off(count); };
+    if (shared) activity.began();
     take_off();
     EXPECT_FALSE(run.state().cancelled());
     take_off();
@@ -262,49 +262,63 @@ TEST(Run, CountBelowZero) {
   }
 }
 
-TEST(QuietTimer, IsNotOverWhileAThreadOfTheRunWouldRun) {
-  Activity activity(1, [] {});
-  const Counted consumer = activity.consumer_waits();
-  std::latch begun(1);
-  std::atomic<bool> spins{true};
-  std::jthread thread([&] {
-    const Arranging arranging(activity);
-    begun.count_down();
-    spins.wait(true);  // blocked
+TEST(Activity, TheLastThreadToRest) {
+  int resolved = 0;
+  Activity activity(
+      1, [] { FAIL(); }, [&] { ++resolved; });
+  std::atomic<std::uint64_t> events{0};
+  std::latch rests(1);
+  std::jthread thread([&](const std::stop_token& stop) {
+    const AtWork at_work(activity);
+    const Resting resting(events, 0);
+    rests.count_down();
+    while (!stop.stop_requested()) std::this_thread::yield();
   });
-  begun.wait();
-  const auto is_over = [&] {
-    QuietTimer timer(milliseconds(1));
-    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
-    while (!timer.over(activity) && std::chrono::steady_clock::now() < end)
-      std::this_thread::sleep_for(milliseconds(1));
-    return std::chrono::steady_clock::now() < end;
-  };
-  EXPECT_TRUE(is_over());
-  spins = false;
-  spins.notify_all();
-  thread.join();
-
-  spins = true;
-  std::latch spinning(1);
-  thread = std::jthread([&] {
-    const Arranging arranging(activity);
-    spinning.count_down();
-    while (spins) continue;
-  });
-  spinning.wait();
-  for (int i = 0; i < 20; ++i) {
-    QuietTimer timer(milliseconds(1));
-    const auto start = std::chrono::steady_clock::now();
-    bool over = timer.over(activity);
-    std::this_thread::sleep_for(milliseconds(3));
-    over = timer.over(activity) || over;
-    if (std::chrono::steady_clock::now() - start < std::chrono::seconds(2)) {
-      EXPECT_FALSE(over);
-    }
+  rests.wait();
+  {
+    const AtWork at_work(activity, AtWork::Consumes());
+    const Resting resting(events, 0);
+    EXPECT_FALSE(activity.quiet()) << "the consumer does not wait for an element";
   }
-  EXPECT_TRUE(is_over()) << "it waits only so long";
-  spins = false;
+  EXPECT_EQ(resolved, 0);
+  {
+    const Counted waits = activity.consumer_waits();
+    const AtWork at_work(activity, AtWork::Consumes());
+    const AtWork nested(activity);
+    EXPECT_EQ(activity.at_work(), 1);
+    activity.began();  // a group
+    {
+      const Resting resting(events, 0);
+      EXPECT_FALSE(activity.quiet());
+      EXPECT_EQ(resolved, 0);
+      activity.ended();
+      EXPECT_EQ(resolved, 1);
+    }
+    events = 1;  // the other thread was woken, but has no CPU yet
+    const Resting resting(events, 1);
+    EXPECT_EQ(activity.at_work(), 0);
+    EXPECT_FALSE(activity.quiet());
+    EXPECT_EQ(resolved, 1);
+  }
+}
+
+TEST(Activity, AHolderThatReturnsMemory) {
+  struct Holder final : BatchHolder {
+    bool returns_memory() const noexcept override { return returns; }
+    bool returns = true;
+  };
+  const auto holder = std::make_shared<Holder>();
+  int resolved = 0;
+  Activity activity(
+      1, [] { FAIL(); }, [&] { ++resolved; }, holder);
+  const Counted waits = activity.consumer_waits();
+  std::atomic<std::uint64_t> events{0};
+  const AtWork at_work(activity, AtWork::Consumes());
+  { const Resting resting(events, 0); }
+  EXPECT_EQ(resolved, 0);
+  holder->returns = false;
+  { const Resting resting(events, 0); }
+  EXPECT_EQ(resolved, 1);
 }
 
 }  // namespace

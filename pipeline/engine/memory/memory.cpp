@@ -40,6 +40,18 @@ class Memory::Charge final : public Buffer {
   const std::uint64_t bytes_;
 };
 
+thread_local Memory::Attempt* Memory::Attempt::current = nullptr;
+
+Memory::Attempt::Attempt(Memory& memory)
+    : memory_(memory), lock_(memory.attempts_), seen_(memory.releases()) {
+  current = this;
+}
+
+Memory::Attempt::~Attempt() {
+  current = nullptr;
+  if (succeeded_ && released_) memory_.wake();
+}
+
 Memory::~Memory() {
   free_outgoing();
   for (std::vector<PoolBuffer*>& buffers : free_) {
@@ -89,7 +101,11 @@ bool Memory::reserve(std::uint64_t bytes, bool ahead) {
 }
 
 void Memory::note_release() noexcept {
-  ++releases_;
+  if (Attempt* const own = Attempt::current; own != nullptr && &own->memory_ == this) {
+    own->released_ = true;
+    return;
+  }
+  releases_.fetch_add(1, std::memory_order_acq_rel);
   released_.notify_all();
 }
 
@@ -292,15 +308,11 @@ void Memory::trim(std::uint64_t wanted) {
   }
 }
 
-std::uint64_t Memory::releases() const {
+void Memory::wait_for_release(std::uint64_t seen) {
+  constexpr auto kMost = std::chrono::milliseconds(100);
   MutexLock lock(mutex_);
-  return releases_;
-}
-
-void Memory::wait_for_release(std::uint64_t seen, int milliseconds) {
-  MutexLock lock(mutex_);
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(milliseconds);
-  while (releases_ == seen) {
+  const auto deadline = std::chrono::steady_clock::now() + kMost;
+  while (releases() == seen) {
     if (!released_.wait_until(mutex_, deadline)) return;
   }
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -78,9 +79,32 @@ class Memory : public std::enable_shared_from_this<Memory> {
     return charge_of(bytes <= kLeast ? kLeast : class_bytes(size_class(bytes)));
   }
 
-  /// Count releases, and wait until the count differs from `seen` or `milliseconds` have passed.
-  std::uint64_t releases() const EXCLUDES(mutex_);
-  void wait_for_release(std::uint64_t seen, int milliseconds) EXCLUDES(mutex_);
+  /// A guard: this thread tries again to get memory, and no other thread does meanwhile. If it
+  /// fails, it releases what it got. That is no reason for others to try again.
+  class Attempt {
+   public:
+    explicit Attempt(Memory& memory);
+    ~Attempt();
+    Attempt(const Attempt&) = delete;
+    Attempt& operator=(const Attempt&) = delete;
+    /// Returns what `releases` was before.
+    std::uint64_t seen() const noexcept { return seen_; }
+    /// States that what was released is room for others.
+    void succeeded() noexcept { succeeded_ = true; }
+
+   private:
+    friend class Memory;
+    static thread_local Attempt* current;
+    Memory& memory_;
+    MutexLock lock_;
+    const std::uint64_t seen_;
+    bool succeeded_ = false;
+    bool released_ = false;
+  };
+  /// Count releases, and wait until the count differs from `seen`, but not for ever.
+  std::uint64_t releases() const noexcept { return releases_.load(std::memory_order_acquire); }
+  const std::atomic<std::uint64_t>& release_events() const noexcept { return releases_; }
+  void wait_for_release(std::uint64_t seen) EXCLUDES(mutex_);
   /// Wakes all waiting threads.
   void wake() EXCLUDES(mutex_);
 
@@ -111,6 +135,7 @@ class Memory : public std::enable_shared_from_this<Memory> {
 
   const std::uint64_t limit_;
   Allocator& allocator_;
+  SlowMutex attempts_;  // held while a thread tries again; before mutex_
   mutable Mutex mutex_;
   CondVar released_;
   std::uint64_t live_ GUARDED_BY(mutex_) = 0;
@@ -121,7 +146,7 @@ class Memory : public std::enable_shared_from_this<Memory> {
   std::uint64_t first_slots_ GUARDED_BY(mutex_) = 0;  // bytes of first slots
   std::uint64_t more_slots_ GUARDED_BY(mutex_) = 0;   // bytes of all other slots
   std::uint64_t for_one_ GUARDED_BY(mutex_) = 0;
-  std::uint64_t releases_ GUARDED_BY(mutex_) = 0;
+  std::atomic<std::uint64_t> releases_{0};                         // changed under the mutex
   bool scarce_ GUARDED_BY(mutex_) = false;                         // a request found no room
   std::vector<std::vector<PoolBuffer*>> free_ GUARDED_BY(mutex_);  // by size class
   PoolBuffer* outgoing_ GUARDED_BY(mutex_) = nullptr;              // the first that is to be freed

@@ -5,17 +5,13 @@
 namespace penstock {
 
 bool StepBack::ask(std::uint64_t bytes) noexcept {
-  if (!ask_locked(bytes)) return false;
-  run_.segments.wake();
-  return true;
-}
-
-bool StepBack::ask_locked(std::uint64_t bytes) noexcept {
   if (!allowed_.load(std::memory_order_acquire) || run_.state.cancelled()) return false;
-  if (wanted_.load(std::memory_order_acquire)) return true;
-  if (alone()) return false;
-  run_.memory.keep_for_one(bytes);
-  wanted_.store(true, std::memory_order_release);
+  if (!wanted_.load(std::memory_order_acquire)) {
+    if (alone()) return false;
+    run_.memory.keep_for_one(bytes);
+    wanted_.store(true, std::memory_order_release);
+  }
+  run_.segments.wake();
   return true;
 }
 
@@ -23,18 +19,6 @@ bool StepBack::ask_locked(std::uint64_t bytes) noexcept {
 bool StepBack::may_fail() noexcept {
   failed_.store(true, std::memory_order_seq_cst);
   return alone() || !allowed_.load(std::memory_order_seq_cst);
-}
-
-bool StepBack::wait_for_memory(QuietTimer& timer) {
-  const Resting resting;
-  const std::uint64_t seen = run_.memory.releases();
-  const Counted waits = run_.activity.waits_for_memory();
-  run_.memory.wait_for_release(seen, run_.activity.moment_ms());
-  if (!timer.seems_over(run_.activity)) return true;
-  const bool over = timer.over(run_.activity);
-  if (!run_.segments.evict() && !run_.slots.drop_free(1) && !ask(0)) return !over || !may_fail();
-  timer.renew();
-  return true;
 }
 
 bool StepBack::wanted() const noexcept {

@@ -37,19 +37,14 @@ class StepBack {
   /// restored it cannot: it has no position yet.
   void allow(bool yes) noexcept { allowed_.store(yes, std::memory_order_seq_cst); }
   /// Called for an element that finds no room for `bytes`. Asks the consumer to step back. Returns
-  /// false if that would not help, because the element is alone already.
+  /// false if that would not help, because the element is alone already. Call it without a lock.
   bool ask(std::uint64_t bytes) noexcept;
-  /// The same for a caller that holds a segment's mutex: the consumer sees it a moment later.
-  bool ask_locked(std::uint64_t bytes) noexcept;
   /// Called before something fails for lack of memory. Returns false if it must not fail, because
   /// the consumer can step back now.
   bool may_fail() noexcept;
   /// True if something failed since the last step. A run that was being restored then has to step
   /// back: it asks after it has called `allow`.
   bool failed() const noexcept { return failed_.load(std::memory_order_seq_cst); }
-  /// Waits a moment for memory. Called on a thread of an order segment. Returns false if nothing is
-  /// left that could return any, and if stepping back would not help.
-  bool wait_for_memory(QuietTimer& timer);
   /// True if the calling thread is the consumer's own and has to step back.
   bool wanted() const noexcept;
   /// The consumer steps back now and has taken everything down. Forgets the errors of this epoch,

@@ -1,50 +1,33 @@
 #include "pipeline/engine/run/activity.h"
 
-#include <unistd.h>
-
-#include "pipeline/core/waits.h"
-
 namespace penstock {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 thread_local AtWork* working = nullptr;  // the innermost guard of this thread
-
-pid_t this_thread() noexcept {
-  thread_local const pid_t id = ::gettid();
-  return id;
-}
 
 }  // namespace
 
-void Activity::group_began() noexcept {
+void Activity::began() noexcept {
   at_work_.fetch_add(1, std::memory_order_acq_rel);
   advanced();
 }
 
-Counted Activity::consumer_waits() noexcept {
-  consumer_.store(this_thread(), std::memory_order_release);
-  return Counted(consumers_waiting_);
+void Activity::ended() noexcept {
+  const bool last = take_off(at_work_) == 1;
+  if (last && consumers_waiting_.load(std::memory_order_acquire) > 0 && quiet()) became_quiet_();
 }
 
-bool Activity::has_runnable_threads() const noexcept {
-  const auto is_runnable = [](pid_t thread) {
-    return thread != 0 && thread != this_thread() && !waits(thread);
-  };
-  if (is_runnable(consumer_.load(std::memory_order_acquire))) return true;
-  for (std::size_t i = 0;; ++i) {  // not under the lock: each reads a file
-    const pid_t thread = arranging_thread(i);
-    if (thread == 0) return false;
-    if (is_runnable(thread)) return true;
-  }
-}
-
-pid_t Activity::arranging_thread(std::size_t i) const noexcept {
+// A thread that stops resting counts as working before it leaves the list. So what is read under
+// the lock cannot change without an event that one of the resting threads waits for.
+bool Activity::quiet() const noexcept {
   MutexLock lock(mutex_);
-  const Arranging* each = arranging_;
-  for (; each != nullptr && i > 0; --i) each = each->next_;
-  return each == nullptr ? 0 : each->thread_;
+  if (at_work() > 0 || consumers_waiting_.load(std::memory_order_acquire) == 0 ||
+      (holder_ != nullptr && holder_->returns_memory())) {
+    return false;
+  }
+  for (const Resting* each = resting_; each != nullptr; each = each->next_)
+    if (each->events_.load(std::memory_order_acquire) != each->seen_) return false;
+  return true;
 }
 
 int Activity::take_off(std::atomic<int>& count) noexcept {
@@ -58,7 +41,7 @@ int Activity::take_off(std::atomic<int>& count) noexcept {
 
 bool Activity::works_here() const noexcept {
   for (const AtWork* work = working; work != nullptr; work = work->outer_)
-    if (&work->activity_ == this) return true;
+    if (&work->activity_ == this && !work->consumes_) return true;
   return false;
 }
 
@@ -74,54 +57,37 @@ bool Activity::told_to_stop() const noexcept {
   return false;
 }
 
-AtWork::AtWork(Activity& activity, const std::atomic<bool>* stop) noexcept
-    : activity_(activity), stop_(stop), outer_(std::exchange(working, this)) {
-  activity_.at_work_.fetch_add(1, std::memory_order_acq_rel);
+AtWork::AtWork(Activity& activity, const std::atomic<bool>* stop, bool consumes) noexcept
+    : activity_(activity),
+      stop_(stop),
+      consumes_(consumes),
+      outer_(std::exchange(working, this)),
+      counted_(outer_ != nullptr && &outer_->activity_ == &activity ? outer_->counted_ : this) {
+  if (counted_ == this) activity_.at_work_.fetch_add(1, std::memory_order_acq_rel);
 }
 AtWork::~AtWork() {
-  activity_.take_off(activity_.at_work_);
   working = outer_;
+  if (counted_ == this) activity_.ended();
 }
 
-Arranging::Arranging(Activity& activity) noexcept : activity_(activity), thread_(this_thread()) {
-  MutexLock lock(activity_.mutex_);
-  next_ = std::exchange(activity_.arranging_, this);
-}
-Arranging::~Arranging() {
-  MutexLock lock(activity_.mutex_);
-  Arranging** link = &activity_.arranging_;
-  while (*link != this) link = &(*link)->next_;
-  *link = next_;
-}
-
-Resting::Resting() noexcept : work_(working != nullptr && !working->rests_ ? working : nullptr) {
+Resting::Resting(const std::atomic<std::uint64_t>& events, std::uint64_t seen) noexcept
+    : work_(working != nullptr ? working->counted_ : nullptr), events_(events), seen_(seen) {
   if (work_ == nullptr) return;
-  work_->rests_ = true;
-  work_->activity_.take_off(work_->activity_.at_work_);
+  Activity& activity = work_->activity_;
+  {
+    MutexLock lock(activity.mutex_);
+    next_ = std::exchange(activity.resting_, this);
+  }
+  activity.ended();
 }
 Resting::~Resting() {
   if (work_ == nullptr) return;
-  work_->rests_ = false;
-  work_->activity_.at_work_.fetch_add(1, std::memory_order_acq_rel);
-}
-
-bool QuietTimer::over(const Activity& activity, std::chrono::milliseconds limit) noexcept {
-  const Quiet found = quiet(activity, limit);
-  return found == Quiet::yes ||
-         (found == Quiet::unless_runnable && !activity.has_runnable_threads());
-}
-
-QuietTimer::Quiet QuietTimer::quiet(const Activity& activity,
-                                    std::chrono::milliseconds limit) noexcept {
-  const std::uint64_t advances = activity.advances();
-  if (!activity.quiet() || advances != std::exchange(advances_, advances)) {
-    renew();
-    return Quiet::no;
-  }
-  if (quiet_since_ == Clock::time_point()) quiet_since_ = Clock::now();
-  constexpr std::chrono::seconds kLonger(2);
-  const auto quiet = Clock::now() - quiet_since_;
-  return quiet <= limit ? Quiet::no : quiet > limit + kLonger ? Quiet::yes : Quiet::unless_runnable;
+  Activity& activity = work_->activity_;
+  activity.at_work_.fetch_add(1, std::memory_order_acq_rel);
+  MutexLock lock(activity.mutex_);
+  Resting** link = &activity.resting_;
+  while (*link != this) link = &(*link)->next_;
+  *link = next_;
 }
 
 }  // namespace penstock

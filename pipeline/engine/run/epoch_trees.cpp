@@ -24,11 +24,11 @@ Segment* EpochTrees::current() {
 }
 
 Segment& EpochTrees::open(std::uint64_t epoch, std::string_view position) {
+  const AtWork at_work(activity_);
   SegmentPtr opened = open_graph(plan_, stages_, epoch, first_counted_);
   if (!position.empty()) {
     // Some stages redo work to get there. This thread waits for it, or does it itself.
     const Counted waits = activity_.consumer_waits();
-    const AtWork at_work(activity_);
     StateReader state(position);
     opened->restore(state);
   }

@@ -112,6 +112,7 @@ bool Position::over() const {
 
 bool Position::pull(ElementRef& item) {
   const Counted waits = run_.activity.consumer_waits();
+  const AtWork at_work(run_.activity, AtWork::Consumes());
   for (;;) {
     if (tree_ == nullptr) tree_ = open();
     const std::optional<bool> taken = take(item);

@@ -11,8 +11,8 @@
 #include "pipeline/engine/errors/retry.h"
 #include "pipeline/engine/errors/skip_ledger.h"
 #include "pipeline/engine/make/executors.h"
-#include "pipeline/engine/memory/blocked_groups.h"
 #include "pipeline/engine/memory/memory.h"
+#include "pipeline/engine/memory/memory_line.h"
 #include "pipeline/engine/memory/step_back.h"
 #include "pipeline/engine/plan/slot_plan.h"
 #include "pipeline/engine/run/activity.h"
@@ -65,7 +65,7 @@ class Run {
   Activity activity_;
   StepBack step_back_;
   std::unique_ptr<Executors> executors_;
-  BlockedGroups blocked_;
+  MemoryLine line_;
   std::unique_ptr<RemoteWork> remote_;
   SegmentFactory factory_;
   StageServices stages_;

@@ -21,30 +21,26 @@ std::size_t number_of(const Plan& plan, const PlannedStage& stage) noexcept {
 
 /// Calls `take` until it returns a buffer of `bytes`. Waits for room in between.
 template <typename Take>
-BufferPtr wait_for(const Memory& memory, StepBack& step_back, const RunServices& stages,
+BufferPtr wait_for(const Memory& memory, MemoryLine& line, const RunServices& stages,
                    std::uint64_t bytes, const Take& take) {
-  for (QuietTimer timer;;) {
+  for (;;) {
+    const std::uint64_t seen = memory.releases();
     if (BufferPtr buffer = take()) return buffer;
     stages.check_stop();
-    if (bytes > memory.limit() || !step_back.wait_for_memory(timer))
-      throw memory.no_room_for(bytes);
+    if (bytes > memory.limit() || !line.wait(seen, bytes)) throw memory.no_room_for(bytes);
   }
 }
 
 /// Memory for streams. Their threads may wait for it.
 class StreamMemory final : public ReadContext {
  public:
-  StreamMemory(Memory& memory, Retry& retry, StepBack& step_back, const RunServices& stages,
+  StreamMemory(Memory& memory, Retry& retry, MemoryLine& line, const RunServices& stages,
                bool trust_data)
-      : memory_(memory),
-        retry_(retry),
-        step_back_(step_back),
-        stages_(stages),
-        trust_data_(trust_data) {}
+      : memory_(memory), retry_(retry), line_(line), stages_(stages), trust_data_(trust_data) {}
   bool again(const Error& error, int tries) override { return retry_.again(error, tries, true); }
   bool trust_data() const noexcept override { return trust_data_; }
   BufferPtr allocate(std::size_t bytes) override {
-    return wait_for(memory_, step_back_, stages_, bytes, [&] {
+    return wait_for(memory_, line_, stages_, bytes, [&] {
       std::uint64_t promised = 0;
       return memory_.allocate(bytes, promised);
     });
@@ -53,7 +49,7 @@ class StreamMemory final : public ReadContext {
  private:
   Memory& memory_;
   Retry& retry_;
-  StepBack& step_back_;
+  MemoryLine& line_;
   const RunServices& stages_;
   const bool trust_data_;
 };
@@ -62,7 +58,7 @@ class StreamMemory final : public ReadContext {
 
 StageServices::StageServices(const Services& services)
     : run_(services),
-      stream_memory_(std::make_unique<StreamMemory>(run_.memory, run_.retry, run_.step_back, *this,
+      stream_memory_(std::make_unique<StreamMemory>(run_.memory, run_.retry, run_.line, *this,
                                                     run_.state.options().trust_data)) {
   for (std::size_t i = 0; i < run_.state.plan().stages().size(); ++i) {
     counters_.push_back(std::make_unique<StageCounters>());
@@ -204,8 +200,7 @@ std::uint64_t StageServices::most_kept() const noexcept {
 }
 
 BufferPtr StageServices::charge(std::uint64_t bytes) {
-  return wait_for(run_.memory, run_.step_back, *this, bytes,
-                  [&] { return run_.memory.charged(bytes); });
+  return wait_for(run_.memory, run_.line, *this, bytes, [&] { return run_.memory.charged(bytes); });
 }
 
 void StageServices::save_passed(StateWriter& state, std::optional<std::uint64_t> key) const {

@@ -14,7 +14,7 @@
 #include "pipeline/engine/errors/retry.h"
 #include "pipeline/engine/errors/skip_ledger.h"
 #include "pipeline/engine/memory/memory.h"
-#include "pipeline/engine/memory/step_back.h"
+#include "pipeline/engine/memory/memory_line.h"
 #include "pipeline/engine/run/activity.h"
 #include "pipeline/engine/run/run_state.h"
 #include "pipeline/engine/segment/segment_factory.h"
@@ -32,7 +32,7 @@ class StageServices final : public RunServices {
     const RunState& state;
     Memory& memory;
     const Activity& activity;
-    StepBack& step_back;
+    MemoryLine& line;
     SkipLedger& ledger;
     Retry& retry;
     SegmentFactory& segments;

@@ -1,7 +1,6 @@
 #include "pipeline/engine/segment/batch_results.h"
 
 #include <algorithm>
-#include <string>
 
 namespace penstock {
 
@@ -92,10 +91,7 @@ std::size_t BatchResults::room(const Demand& demand) {
     without_slot_ = false;
     return std::min({room, most, assembler_.stretch().rows});
   }
-  if (!without_slot_ && blocked) {
-    without_slot_ = true;
-    slot_timer_.renew();
-  }
+  without_slot_ = without_slot_ || blocked;
   return 0;
 }
 
@@ -103,25 +99,6 @@ void BatchResults::complete(Group& group) {
   assembler_.complete(group);
   groups().give(group);
   narrow();
-}
-
-bool BatchResults::may_be_stuck() {
-  return without_slot_ && slot_timer_.quiet(run_.activity) != QuietTimer::Quiet::no;
-}
-
-Status BatchResults::stuck(bool none_runnable) {
-  if (!without_slot_) return {};
-  const QuietTimer::Quiet quiet = slot_timer_.quiet(run_.activity);
-  if (quiet == QuietTimer::Quiet::no) return {};
-  if (quiet == QuietTimer::Quiet::unless_runnable && !none_runnable) return {};
-  slot_timer_.renew();
-  StepBack& step_back = run_.step_back;
-  if (step_back.ask_locked(slots_->layout().bytes) || !step_back.may_fail()) return {};
-  return Error(ErrorCode::resource_exhausted,
-               "all " + std::to_string(slots_->made()) +
-                   " batch slots are held by the caller, and the memory budget has no room for "
-                   "another; let go of a batch before asking for the next",
-               Provenance{{}, -1, -1, owner_.label});
 }
 
 }  // namespace penstock

@@ -1,11 +1,9 @@
 // Results in the form of batches in recycled slots.
 #pragma once
 
-#include <chrono>
 #include <memory>
 #include <utility>
 
-#include "pipeline/engine/memory/step_back.h"
 #include "pipeline/engine/plan/slot_plan.h"
 #include "pipeline/engine/run/activity.h"
 #include "pipeline/engine/run/run_state.h"
@@ -26,7 +24,6 @@ class BatchResults final : public Results {
     const RunState& state;
     const Activity& activity;
     const SlotPlan& slots;
-    StepBack& step_back;
     TuningLog& tuning;
   };
   BatchResults(const Services& services, const SegmentOwner& owner, std::shared_ptr<SlotPool> slots,
@@ -48,8 +45,7 @@ class BatchResults final : public Results {
   Ref<Slot> dropped() noexcept override { return assembler_.dropped(); }
   std::size_t take(std::span<ElementRef> out) override { return assembler_.take(out); }
   bool drained() const override { return assembler_.drained(); }
-  bool may_be_stuck() override;
-  Status stuck(bool none_runnable) override;
+  const SlotPool* lacks_slot() const override { return without_slot_ ? slots_.get() : nullptr; }
   void settle() override { assembler_.settle(); }
   std::uint64_t consumed() const noexcept override { return assembler_.consumed(); }
   std::uint64_t skipped() const noexcept override { return assembler_.skipped(); }
@@ -76,8 +72,6 @@ class BatchResults final : public Results {
   bool without_slot_ = false;                  // no slot was available, so it waits for one
   bool claimed_ = false;                       // a slot was claimed, and is being made
   Ref<Slot> added_;                            // it was made
-  // Long, because another thread of the caller may hold a batch.
-  QuietTimer slot_timer_{std::chrono::seconds(2)};
 };
 
 }  // namespace penstock

@@ -6,6 +6,7 @@
 
 #include "pipeline/engine/errors/error_account.h"
 #include "pipeline/engine/make/executor.h"
+#include "pipeline/engine/memory/memory_line.h"
 #include "pipeline/engine/memory/step_back.h"
 #include "pipeline/stage/run_services.h"
 
@@ -14,32 +15,42 @@ namespace penstock {
 /// The parts of a run that making elements on the calling thread uses.
 struct InlineServices {
   GroupContext::Services making;
-  StepBack& step_back;
+  const StepBack& step_back;
+  MemoryLine& line;
   const RunServices& stages;
 };
 
-/// Makes `items` on this thread and puts the results into `work`. If there is no memory, waits for
-/// it.
+/// Makes `items` on this thread and puts the results into `work`. Returns 0, or the
+/// bytes for which there is no room now; `work` then has errors that say so.
+inline std::uint64_t try_here(const InlineServices& run, std::uint64_t key,
+                              std::span<const ElementRef> items, std::span<WorkItem> work) {
+  for (WorkItem& item : work) item = WorkItem();
+  GroupContext context(run.making, key);
+  read_items(items, work, {}, context);
+  compute_items(items, work, {}, context);
+  find_changed_views(items, context, [work](std::size_t item, Status status) {
+    work[item].element.clear();
+    work[item].status = std::move(status);
+  });
+  if (!context.blocked() || context.blocked_bytes() > run.making.memory.limit()) return 0;
+  for (WorkItem& item : work) item.element.clear();
+  return context.blocked_total();
+}
+
+/// The same. If there is no memory, waits for it.
 inline void make_here(const InlineServices& run, std::uint64_t key,
                       std::span<const ElementRef> items, std::span<WorkItem> work) {
-  for (QuietTimer timer;;) {
-    for (WorkItem& item : work) item = WorkItem();
-    GroupContext context(run.making, key);
-    read_items(items, work, {}, context);
-    compute_items(items, work, {}, context);
-    find_changed_views(items, context, [work](std::size_t item, Status status) {
-      work[item].element.clear();
-      work[item].status = std::move(status);
-    });
-    if (!context.blocked() || context.blocked_bytes() > run.making.memory.limit()) return;
+  std::uint64_t lacks = try_here(run, key, items, work);
+  while (lacks > 0) {
     run.stages.check_stop();
-    std::vector<WorkItem> blocked(work.begin(), work.end());
-    for (WorkItem& item : work) item = WorkItem();
-    for (WorkItem& item : blocked) item.element.clear();
-    if (!run.step_back.wait_for_memory(timer)) {
-      std::move(blocked.begin(), blocked.end(), work.begin());
-      return;
+    std::uint64_t seen = 0;
+    {
+      Memory::Attempt attempt(run.making.memory);
+      seen = attempt.seen();
+      lacks = try_here(run, key, items, work);
+      if (lacks == 0) attempt.succeeded();
     }
+    if (lacks > 0 && !run.line.wait(seen, lacks)) return;
   }
 }
 

@@ -41,6 +41,7 @@ ParallelSegment::ParallelSegment(const Services& services, const SegmentOwner& o
                                  const MakeRunner& make_runner)
     : run_(services),
       stages_(context.run),
+      label_(owner.label),
       exact_(run_.state.options().exact_state && !has_unordered(owner.node)),
       counters_(owner.counters),
       sizer_(std::clamp<std::size_t>(group_limit, 1,
@@ -155,7 +156,7 @@ std::optional<std::size_t> ParallelSegment::try_pull(std::span<ElementRef> out) 
   stages_.check_stop();
   MutexLock lock(mutex_);
   news_seen_ = news_;
-  const std::size_t count = deliver(out, std::exchange(none_runnable_, false));
+  const std::size_t count = deliver(out);
   if (spent_.empty()) spent_ = results_->spent();
   if (count == 0 && !broken_ && !results_->drained() && !run_.step_back.wanted()) {
     return std::nullopt;
@@ -176,37 +177,30 @@ void ParallelSegment::let_go() noexcept {
 }
 
 void ParallelSegment::wait() {
-  if (arrange_here() || seems_stuck()) return;
-  MutexLock lock(mutex_);
-  if (news_ != news_seen_) return;
-  consumer_waits_ = true;
-  if (std::exchange(reserving_, false)) run_.memory.wake();  // it may take more now
-  const Resting resting;
-  const TimedRest timed;
-  if (in_flight_ > 0 && !late_) {
-    late_ = !changed_->wait_for(mutex_, std::chrono::milliseconds(2));
-  } else {
-    lock.unlock();
+  constexpr std::chrono::milliseconds kAtFirst(2), kLater(100);
+  if (arrange_here()) return;
+  bool late = false;
+  {
+    MutexLock lock(mutex_);
+    if (news_ != news_seen_) return;
+    consumer_waits_ = true;
+    late = in_flight_ == 0 || late_;
+    if (std::exchange(reserving_, false)) run_.memory.wake();  // it may take more now
+  }
+  if (late) {
     run_.waker.urgent.fetch_add(1, std::memory_order_seq_cst);
     run_.waker.notify();  // all available room must be used now
     run_.executors.look();
-    lock.lock();
-    if (news_ == news_seen_) changed_->wait_for(mutex_, std::chrono::milliseconds(100));
-    run_.waker.urgent.fetch_sub(1, std::memory_order_seq_cst);
   }
-  consumer_waits_ = false;
-}
-
-// True if the next try_pull has to look whether any result will ever come. Reads files without a
-// lock, to see what other threads do.
-bool ParallelSegment::seems_stuck() {
-  const Resting resting;
   {
+    const Resting resting(news_, news_seen_);
+    const TimedRest timed;
     MutexLock lock(mutex_);
-    if (news_ != news_seen_ || !results_->may_be_stuck()) return false;
+    const bool told = news_ != news_seen_ || changed_->wait_for(mutex_, late ? kLater : kAtFirst);
+    if (!late) late_ = !told;
+    consumer_waits_ = false;
   }
-  none_runnable_ = !run_.activity.has_runnable_threads();
-  return none_runnable_;
+  if (late) run_.waker.urgent.fetch_sub(1, std::memory_order_seq_cst);
 }
 
 // Called after a change that lets a waiting consumer continue.
@@ -217,7 +211,7 @@ void ParallelSegment::tell_consumer() noexcept {
 
 // Delivers the results that the consumer can get now. Throws if the engine failed: a stage behind
 // this one must not take the missing items for the end of its input.
-std::size_t ParallelSegment::deliver(std::span<ElementRef> out, bool none_runnable) {
+std::size_t ParallelSegment::deliver(std::span<ElementRef> out) {
   if (broken_) {
     if (!breakdown_) return 0;
     const Ref<Payload> reason = std::move(breakdown_);
@@ -227,16 +221,14 @@ std::size_t ParallelSegment::deliver(std::span<ElementRef> out, bool none_runnab
   if (exact_) out = out.first(1);
   if (const std::size_t count = results_->take(out); count > 0) return count;
   if (results_->drained() || run_.step_back.wanted()) return 0;
-  const Resting resting;
-  Status problem = results_->stuck(none_runnable);
-  if (problem.ok()) return 0;
-  out[0] = ref_to(Payload::make(std::move(problem)), 0);
+  if (!no_slot_) return 0;
+  out[0] = ref_to(std::move(no_slot_), 0);
   return 1;
 }
 
 void ParallelSegment::dispatch() noexcept {
   name_this_thread("penstock-order");
-  const Arranging arranging(run_.activity);
+  const AtWork at_work(run_.activity, AtWork::Arranges{stopping_});
   try {
     std::size_t room = wait_for_room(false);
     while (room > 0 && arrange(room)) room = wait_for_room(true);
@@ -256,7 +248,6 @@ bool ParallelSegment::arrange_here() {
   }
   bool arranged = false;
   try {
-    const Resting resting;  // as while the segment's thread does it
     if (const std::optional<std::size_t> room = begin_arranging(false)) {
       arranged = *room > 0;
       if (arranged) arrange(*room);
@@ -286,6 +277,7 @@ std::size_t ParallelSegment::wait_for_room(bool begun) {
       count_wait(counters_.wait_output_ns, start);
       return *room;
     }
+    const Resting resting(run_.waker.events(), seen);
     run_.waker.wait(seen);
   }
 }
@@ -352,7 +344,7 @@ void ParallelSegment::pull_into(Group& group, std::size_t room) {
   if (!puller_.threw()) {
     take_snapshot();
     {
-      const AtWork at_work(run_.activity, &stopping_);
+      const AtWork at_work(run_.activity, AtWork::Arranges{stopping_});
       const std::size_t most = run_.step_back.alone() ? 1 : sizer_.size();
       puller_.pull(group, std::min({room, most, runner_->most(), before_snapshot()}));
     }
@@ -376,7 +368,7 @@ void ParallelSegment::skip(std::size_t count) {
   take_snapshot();
   const std::uint64_t first = puller_.sequence();
   {
-    const AtWork at_work(run_.activity, &stopping_);
+    const AtWork at_work(run_.activity, AtWork::Arranges{stopping_});
     count = std::min(count, before_snapshot());
     puller_.skip(count);
   }
@@ -426,7 +418,7 @@ bool ParallelSegment::reserve(Group& group) {
   const std::uint64_t bytes = group.read_bytes;
   if (bytes == 0) return true;
   const auto start = Clock::now();
-  for (QuietTimer timer;;) {
+  for (;;) {
     const std::uint64_t seen = run_.memory.releases();
     bool ahead = false;
     {
@@ -439,9 +431,11 @@ bool ParallelSegment::reserve(Group& group) {
       break;
     }
     if (stopping()) return false;
-    // No other work will make room, so let the group try with the available memory.
-    if (bytes > run_.memory.limit() || timer.seems_over(run_.activity)) break;
-    run_.memory.wait_for_release(seen, run_.activity.moment_ms());
+    // If no other work will make room, the group tries with the available memory.
+    if (bytes > run_.memory.limit() ||
+        !run_.line.wait(seen, bytes, MemoryLine::Otherwise::do_without)) {
+      break;
+    }
   }
   count_wait(counters_.wait_memory_ns, start);
   return true;
@@ -504,7 +498,7 @@ bool ParallelSegment::hand_over(Group& group) {
     ++in_flight_;
     set_ready(group, !group.reads && runner_->elsewhere() == 0);
   }
-  run_.activity.group_began();
+  run_.activity.began();
   try {
     runner_->begin(group);
   } catch (...) {
@@ -543,11 +537,11 @@ void ParallelSegment::group_ready(Group& group) noexcept {
 void ParallelSegment::group_done(Group& group) noexcept {
   Activity& activity = run_.activity;
   finish(group);
-  activity.group_ended();
+  activity.ended();
 }
 
 void ParallelSegment::group_lost(Group& group) noexcept {
-  run_.activity.group_ended();
+  run_.activity.ended();
   MutexLock lock(mutex_);
   set_ready(group, false);
   land();
@@ -559,8 +553,10 @@ void ParallelSegment::group_blocked(Group& group) noexcept {
     ++blocked_;
     group.blocked = true;
   }
-  run_.activity.group_ended();
+  // This may be destroyed as soon as the group is in line.
+  Activity& activity = run_.activity;
   wait_in_line(group);
+  activity.ended();
 }
 
 void ParallelSegment::finish(Group& group) noexcept {
@@ -618,7 +614,7 @@ bool ParallelSegment::needs(const Group& group) const {
 
 void ParallelSegment::wait_in_line(Group& group) noexcept {
   try {
-    run_.blocked.add(*this, group);
+    run_.line.add(*this, group);
   } catch (...) {
     broke_down();
     finish(group);
@@ -664,6 +660,25 @@ void ParallelSegment::note_redone(Group& group, std::size_t count) noexcept {
     wake = consumer_waits_ && results_->layout() == nullptr;
   }
   if (wake) changed_->notify_all();
+}
+
+const SlotPool* ParallelSegment::lacks_slot() const {
+  MutexLock lock(mutex_);
+  return consumer_waits_ ? results_->lacks_slot() : nullptr;
+}
+
+void ParallelSegment::fail_slot() {
+  const SlotPool* const slots = lacks_slot();
+  if (slots == nullptr) return;
+  Ref<Payload> error = Payload::make(
+      Error(ErrorCode::resource_exhausted,
+            "all " + std::to_string(slots->made()) +
+                " batch slots are held by the caller, and the memory budget has no room for "
+                "another; let go of a batch before asking for the next",
+            Provenance{{}, -1, -1, label_}));
+  MutexLock lock(mutex_);
+  no_slot_ = std::move(error);
+  tell_consumer();
 }
 
 // Called by the thread that makes blocked groups again, so none is made again meanwhile.

@@ -15,8 +15,8 @@
 #include "pipeline/engine/make/executors.h"
 #include "pipeline/engine/make/group_runner.h"
 #include "pipeline/engine/make/read_pace.h"
-#include "pipeline/engine/memory/blocked_groups.h"
 #include "pipeline/engine/memory/memory.h"
+#include "pipeline/engine/memory/memory_line.h"
 #include "pipeline/engine/memory/step_back.h"
 #include "pipeline/engine/run/activity.h"
 #include "pipeline/engine/run/remote_work.h"
@@ -47,7 +47,7 @@ class ParallelSegment final : public Segment, private GroupListener {
     Waker& waker;
     Executors& executors;
     SegmentList& segments;
-    BlockedGroups& blocked;
+    MemoryLine& line;
     StepBack& step_back;
     SkipLedger& ledger;
     TuningLog& tuning;
@@ -86,6 +86,10 @@ class ParallelSegment final : public Segment, private GroupListener {
   bool redo(Group& group, bool last_try) noexcept EXCLUDES(mutex_);
   /// True if the consumer can get no more results until more of this blocked group is made.
   bool needs(const Group& group) const EXCLUDES(mutex_);
+  /// Returns the pool of which the waiting consumer needs another slot; null: it needs none.
+  const SlotPool* lacks_slot() const EXCLUDES(mutex_);
+  /// Gives the consumer the error that there will be no such slot.
+  void fail_slot() EXCLUDES(mutex_);
   /// Gives up results of a group that were made ahead. The group joins the blocked groups. Returns
   /// false if there are no such results.
   bool evict() EXCLUDES(mutex_);
@@ -103,7 +107,6 @@ class ParallelSegment final : public Segment, private GroupListener {
 
   void dispatch() noexcept;
   bool arrange_here() EXCLUDES(mutex_);
-  bool seems_stuck() EXCLUDES(mutex_);
   // Called on the thread that arranges elements: the segment's, or that of `arrange_here`.
   std::size_t wait_for_room(bool begun) EXCLUDES(mutex_);
   std::optional<std::size_t> begin_arranging(bool begun) EXCLUDES(mutex_);
@@ -119,7 +122,7 @@ class ParallelSegment final : public Segment, private GroupListener {
   bool reserve(Group& group);
   void end_of_input() EXCLUDES(mutex_);
 
-  std::size_t deliver(std::span<ElementRef> out, bool none_runnable) REQUIRES(mutex_);
+  std::size_t deliver(std::span<ElementRef> out) REQUIRES(mutex_);
   void tell_consumer() noexcept REQUIRES(mutex_);
   Demand demand() const REQUIRES(mutex_);
   bool crowded(std::size_t limit) const REQUIRES(mutex_);
@@ -137,14 +140,14 @@ class ParallelSegment final : public Segment, private GroupListener {
   static constexpr std::size_t kExactEvery = 64;
   const Services run_;
   const RunServices& stages_;
+  const std::string label_;
   const bool exact_;  // RunOptions::exact_state
   StageCounters& counters_;
   GroupSizer sizer_;
   ReadPace& pace_;
-  Puller puller_;               // used by the thread that arranges elements
-  std::string reusable_;        // used by that thread, too: memory of an old snapshot
-  bool none_runnable_ = false;  // used by the consumer: what `seems_stuck` has seen
-  Results::Spent spent_;        // used by the consumer: what `let_go` empties
+  Puller puller_;         // used by the thread that arranges elements
+  std::string reusable_;  // used by that thread, too: memory of an old snapshot
+  Results::Spent spent_;  // used by the consumer: what `let_go` empties
   std::atomic<bool> stopping_{false};
 
   mutable Mutex mutex_;
@@ -156,12 +159,13 @@ class ParallelSegment final : public Segment, private GroupListener {
   bool arranging_ GUARDED_BY(mutex_) = false;     // a thread does, and no other may
   bool arranged_all_ GUARDED_BY(mutex_) = false;  // no thread needs to any more
   bool consumer_waits_ GUARDED_BY(mutex_) = false;
-  bool late_ GUARDED_BY(mutex_) = false;            // the consumer has waited for a while
-  std::uint64_t news_ GUARDED_BY(mutex_) = 0;       // counts what a waiting consumer should look at
-  std::uint64_t news_seen_ GUARDED_BY(mutex_) = 0;  // by the consumer
-  std::size_t in_flight_ GUARDED_BY(mutex_) = 0;    // groups handed over
-  std::size_t ready_ GUARDED_BY(mutex_) = 0;        // those of them that are ready
-  std::size_t blocked_ GUARDED_BY(mutex_) = 0;      // those of them that are blocked
+  bool late_ GUARDED_BY(mutex_) = false;  // the consumer has waited for a while
+  // Counts what a waiting consumer should look at. Changed under the mutex.
+  std::atomic<std::uint64_t> news_{0};
+  std::uint64_t news_seen_ = 0;                   // used by the consumer
+  std::size_t in_flight_ GUARDED_BY(mutex_) = 0;  // groups handed over
+  std::size_t ready_ GUARDED_BY(mutex_) = 0;      // those of them that are ready
+  std::size_t blocked_ GUARDED_BY(mutex_) = 0;    // those of them that are blocked
   bool reads_block_ GUARDED_BY(mutex_) = false;
   bool ops_block_ GUARDED_BY(mutex_) = false;
   bool reserving_ GUARDED_BY(mutex_) = false;  // the order thread may wait for memory
@@ -169,6 +173,7 @@ class ParallelSegment final : public Segment, private GroupListener {
   std::function<void()> exhausted_ GUARDED_BY(mutex_);
   // The item that holds the input's exception, if any.
   std::uint64_t threw_at_ GUARDED_BY(mutex_) = UINT64_MAX;
+  Ref<Payload> no_slot_ GUARDED_BY(mutex_);  // an error, delivered once
   bool broken_ GUARDED_BY(mutex_) = false;
   Ref<Payload> breakdown_ GUARDED_BY(mutex_);  // the error that is then delivered, once
   Thread thread_;

@@ -94,12 +94,9 @@ class Results {
   virtual void reuse(Group& group) noexcept { groups_.give(group); }
   /// True once no more results will come.
   virtual bool drained() const = 0;
-  /// True if perhaps no other result will ever come.
-  virtual bool may_be_stuck() { return false; }
-  /// Returns the error that a waiting consumer must get because no other result will ever come;
-  /// otherwise ok. `none_runnable`: no thread of the run could run
-  /// (Activity::has_runnable_threads).
-  virtual Status stuck(bool /*none_runnable*/) { return {}; }
+  /// Returns the pool of which a waiting consumer needs another slot, although it has none; null:
+  /// it needs none.
+  virtual const SlotPool* lacks_slot() const { return nullptr; }
   /// Reports the good elements after the last bad one to the error account.
   virtual void settle() = 0;
 

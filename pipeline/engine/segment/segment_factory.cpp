@@ -13,9 +13,9 @@ OrderIteratorPtr SegmentFactory::values(const SegmentOwner& owner, OrderIterator
                                         const OpenContext& context, bool ordered) {
   const ErrorAccount account = account_of(owner, context);
   if (context.nested) {
-    return std::make_unique<InlineValues>(InlineServices{making(), run_.step_back, context.run},
-                                          std::move(input), account,
-                                          epoch_key(run_.state.options().seed, context.epoch));
+    return std::make_unique<InlineValues>(
+        InlineServices{making(), run_.step_back, run_.line, context.run}, std::move(input), account,
+        epoch_key(run_.state.options().seed, context.epoch));
   }
   return segment(owner, std::move(input), context,
                  std::make_unique<OrderedValues>(account, ordered, run_.waker),
@@ -31,8 +31,7 @@ OrderIteratorPtr SegmentFactory::batches(const SegmentOwner& owner, std::size_t 
   const std::optional<BatchShare>& share = run_.state.share();
   if (share && !context.nested)
     assembler.make_only({*share, context.epoch, run_.state.plan().stages()[stage].batches->rows});
-  const BatchResults::Services services{run_.state, run_.activity, run_.slots, run_.step_back,
-                                        run_.tuning};
+  const BatchResults::Services services{run_.state, run_.activity, run_.slots, run_.tuning};
   return segment(owner, std::move(input), context,
                  std::make_unique<BatchResults>(services, owner, slots, std::move(assembler)),
                  BatchResults::kMostInGroup);
@@ -40,7 +39,7 @@ OrderIteratorPtr SegmentFactory::batches(const SegmentOwner& owner, std::size_t 
 
 ElementRef SegmentFactory::made(const ElementRef& item, const OpenContext& context) {
   WorkItem work;
-  make_here({making(), run_.step_back, context.run},
+  make_here({making(), run_.step_back, run_.line, context.run},
             epoch_key(run_.state.options().seed, context.epoch), {&item, 1}, {&work, 1});
   return value_of(item, work);
 }

@@ -31,6 +31,23 @@ void SegmentList::settle() {
   for (ParallelSegment* segment : segments_) segment->settle();
 }
 
+SegmentList::LacksSlot SegmentList::lacks_slot() const {
+  MutexLock lock(mutex_);
+  for (const ParallelSegment* segment : segments_) {
+    if (const SlotPool* const slots = segment->lacks_slot())
+      return {slots->layout().bytes, slots->made()};
+  }
+  return {};
+}
+
+void SegmentList::fail_slot() {
+  MutexLock lock(mutex_);
+  const auto found = std::find_if(segments_.begin(), segments_.end(), [](ParallelSegment* segment) {
+    return segment->lacks_slot() != nullptr;
+  });
+  if (found != segments_.end()) (*found)->fail_slot();
+}
+
 bool SegmentList::evict() {
   MutexLock lock(mutex_);
   return std::any_of(segments_.begin(), segments_.end(),

@@ -1,0 +1,195 @@
+#include "pipeline/engine/memory/memory_line.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "pipeline/engine/segment/parallel_segment.h"
+
+namespace penstock {
+
+// Until the serving thread rests, it is at work, also before it has a CPU.
+void MemoryLine::add(ParallelSegment& segment, Group& group) {
+  MutexLock lock(mutex_);
+  entries_.reserve(entries_.size() + 2);  // including one that is taken out and put back
+  if (!serving_) {
+    run_.activity.began();
+    try {
+      // Under the lock: no thread may rely on a serving thread before it is certain that there is
+      // one.
+      run_.executors.enqueue([this] { serve(); });
+    } catch (...) {
+      run_.activity.not_begun();
+      throw;
+    }
+  }
+  serving_ = true;
+  entries_.push_back({&segment, &group});
+}
+
+// Serves one group and hands the rest to another task, since other work may wait for this thread.
+void MemoryLine::serve() noexcept {
+  const AtWork at_work(run_.activity);
+  run_.activity.ended();  // `add` has counted it
+  while (serve_one()) {
+    run_.activity.began();
+    try {
+      run_.executors.submit([this] { serve(); }, true);
+      return;
+    } catch (...) {
+      run_.activity.not_begun();  // no memory to hand it over
+    }
+  }
+}
+
+bool MemoryLine::serve_one() {
+  const std::uint64_t seen = run_.memory.releases();
+  std::optional<Entry> entry = take(seen);
+  if (!entry) {
+    const Resting resting(run_.memory.release_events(), seen);
+    run_.memory.wait_for_release(seen);
+    return true;
+  }
+  const bool done = redo(*entry);
+  if (done) entry->segment->finish(*entry->group);
+  MutexLock lock(mutex_);
+  if (!done) entries_.push_back(*entry);
+  serving_ = !entries_.empty();
+  return serving_;
+}
+
+bool MemoryLine::redo(Entry& entry) {
+  Memory::Attempt attempt(run_.memory);
+  const std::size_t before = entry.group->redone;
+  const bool done = entry.segment->redo(*entry.group, std::exchange(entry.last_try, false));
+  if (done || entry.group->redone > before) attempt.succeeded();
+  entry.tried = attempt.seen();
+  return done;
+}
+
+// Takes the first group that is needed. If none is, and no thread waits, takes the oldest group of
+// the first one's segment: such a group must not take memory that others need.
+std::optional<MemoryLine::Entry> MemoryLine::take(std::uint64_t seen) {
+  MutexLock lock(mutex_);
+  bool others_need = waiter(Otherwise::fail) != nullptr;
+  auto chosen = entries_.end();
+  for (auto each = entries_.begin(); each != entries_.end() && chosen == entries_.end(); ++each) {
+    if (!each->segment->needs(*each->group)) continue;
+    others_need = true;
+    if (each->tried != seen) chosen = each;
+  }
+  for (auto each = entries_.begin(); each != entries_.end() && !others_need; ++each) {
+    if (each->tried == seen) continue;
+    if (chosen == entries_.end() ||
+        (each->segment == chosen->segment && each->group->first < chosen->group->first)) {
+      chosen = each;
+    }
+  }
+  if (chosen == entries_.end()) return std::nullopt;
+  const Entry entry = *chosen;
+  entries_.erase(chosen);
+  return entry;
+}
+
+bool MemoryLine::wait(std::uint64_t seen, std::uint64_t bytes, Otherwise otherwise) {
+  Waiter self{.bytes = bytes, .otherwise = otherwise};
+  {
+    MutexLock lock(mutex_);
+    self.next = std::exchange(waiters_, &self);
+  }
+  {
+    const Resting resting(run_.memory.release_events(), seen);
+    run_.memory.wait_for_release(seen);
+  }
+  MutexLock lock(mutex_);
+  Waiter** link = &waiters_;
+  while (*link != &self) link = &(*link)->next;
+  *link = self.next;
+  return !self.over;
+}
+
+MemoryLine::Entry* MemoryLine::needed() {
+  const auto found = std::find_if(entries_.begin(), entries_.end(), [](const Entry& entry) {
+    return entry.segment->needs(*entry.group);
+  });
+  return found != entries_.end() ? &*found : nullptr;
+}
+
+MemoryLine::Waiter* MemoryLine::waiter(Otherwise otherwise) {
+  for (Waiter* each = waiters_; each != nullptr; each = each->next)
+    if (each->otherwise == otherwise) return each;
+  return nullptr;
+}
+
+// Finds out whether someone can continue by itself, and for how many bytes the others wait.
+MemoryLine::Turn MemoryLine::next_turn(std::uint64_t& bytes) {
+  const std::uint64_t now = run_.memory.releases();
+  MutexLock lock(mutex_);
+  if (Waiter* const first = waiter(Otherwise::do_without)) {
+    first->over = true;
+    return Turn::someone;
+  }
+  bool any = false;
+  for (const Entry& entry : entries_) {
+    if (!entry.segment->needs(*entry.group)) continue;
+    if (entry.tried != now) return Turn::someone;  // it is needed only since the last release
+    any = true;
+    bytes = std::max(bytes, entry.group->blocked_total);
+  }
+  for (const Waiter* each = waiters_; each != nullptr; each = each->next) {
+    any = true;
+    bytes = std::max(bytes, each->bytes);
+  }
+  if (any) return Turn::group_or_thread;
+  const bool scarce = !entries_.empty();
+  lock.unlock();
+  return slot_turn(scarce, bytes);
+}
+
+MemoryLine::Turn MemoryLine::slot_turn(bool scarce, std::uint64_t& bytes) {
+  constexpr std::chrono::seconds kPatience(2);
+  const SegmentList::LacksSlot lacks = run_.segments.lacks_slot();
+  if (lacks.bytes == 0) return Turn::nobody;
+  bytes = lacks.bytes;
+  if (scarce || lacks.made == 0) return Turn::slot;
+  const auto now = std::chrono::steady_clock::now();
+  const std::uint64_t advances = run_.activity.advances();
+  if (advances != std::exchange(advances_, advances)) lacks_slot_since_ = now;
+  return now - lacks_slot_since_ < kPatience ? Turn::nobody : Turn::slot;
+}
+
+// The oldest element of a segment fails before a thread that makes elements ahead.
+void MemoryLine::fail_one() {
+  MutexLock lock(mutex_);
+  if (Entry* const entry = needed()) {
+    entry->last_try = true;
+    entry->tried.reset();
+  } else if (Waiter* const first = waiter(Otherwise::fail)) {
+    first->over = true;
+  }
+}
+
+// While this thread attempts it, no group is redone that is being given up.
+bool MemoryLine::make_room() {
+  const Memory::Attempt attempt(run_.memory);
+  return run_.segments.evict() || run_.slots.drop_free(1);
+}
+
+void MemoryLine::resolve() noexcept {
+  MutexLock resolving(resolving_);
+  if (!run_.activity.quiet()) return;  // another thread has resolved it
+  try {
+    std::uint64_t bytes = 0;
+    const Turn turn = next_turn(bytes);
+    if (turn == Turn::nobody) return;
+    if (turn != Turn::someone && !make_room()) {
+      if (run_.step_back.ask(bytes) || !run_.step_back.may_fail()) return;
+      turn == Turn::slot ? run_.segments.fail_slot() : fail_one();
+    }
+    run_.memory.wake();
+    if (turn == Turn::slot) run_.waker.notify();
+  } catch (...) {
+    // No memory for an error. The consumer looks again in a moment.
+  }
+}
+
+}  // namespace penstock
