@@ -230,14 +230,14 @@ class RandomGraphs {
 // PENSTOCK_GRAPHS: how many; tools/reliability.sh looks at 100,000.
 TEST(Budgets, AreEnoughForTheRightElementsOrForAnError) {
   const char* const asked = std::getenv("PENSTOCK_GRAPHS");
-  const std::uint64_t graphs = asked != nullptr ? std::strtoull(asked, nullptr, 10) : 300;
+  const std::uint64_t graphs = asked != nullptr ? std::strtoull(asked, nullptr, 10) : 2000;
   const test::TimeLimit limit(asked != nullptr ? 36'000 : 300);
   RandomGraphs random;
   std::atomic<std::uint64_t> next{0};
   std::mutex mutex;
   std::vector<std::string> wrong;
   std::vector<std::jthread> threads;
-  for (int i = 0; i < 8; ++i) {  // a run that fails waits for 100 ms
+  for (int i = 0; i < 4; ++i) {
     threads.emplace_back([&] {
       for (std::uint64_t number = next++; number < graphs; number = next++) {
         std::string said = random.look_at(number);

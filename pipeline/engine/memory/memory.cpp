@@ -105,7 +105,7 @@ void Memory::note_release() noexcept {
     own->released_ = true;
     return;
   }
-  releases_.fetch_add(1, std::memory_order_acq_rel);
+  releases_.store(releases() + 1, std::memory_order_release);  // under the mutex
   released_.notify_all();
 }
 

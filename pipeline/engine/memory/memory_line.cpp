@@ -136,6 +136,7 @@ MemoryLine::Turn MemoryLine::next_turn(std::uint64_t& bytes) {
     bytes = std::max(bytes, entry.group->blocked_total);
   }
   for (const Waiter* each = waiters_; each != nullptr; each = each->next) {
+    if (each->otherwise != Otherwise::fail) continue;
     any = true;
     bytes = std::max(bytes, each->bytes);
   }
@@ -168,10 +169,11 @@ void MemoryLine::fail_one() {
   }
 }
 
-// While this thread attempts it, no group is redone that is being given up.
-bool MemoryLine::make_room() {
+// While this thread attempts it, no group is redone that is being given up. For a slot, nothing is
+// given up: as nobody else is in need, it would be made again before there is a slot.
+bool MemoryLine::make_room(Turn turn) {
   const Memory::Attempt attempt(run_.memory);
-  return run_.segments.evict() || run_.slots.drop_free(1);
+  return (turn == Turn::group_or_thread && run_.segments.evict()) || run_.slots.drop_free(1);
 }
 
 void MemoryLine::resolve() noexcept {
@@ -181,7 +183,7 @@ void MemoryLine::resolve() noexcept {
     std::uint64_t bytes = 0;
     const Turn turn = next_turn(bytes);
     if (turn == Turn::nobody) return;
-    if (turn != Turn::someone && !make_room()) {
+    if (turn != Turn::someone && !make_room(turn)) {
       if (run_.step_back.ask(bytes) || !run_.step_back.may_fail()) return;
       turn == Turn::slot ? run_.segments.fail_slot() : fail_one();
     }

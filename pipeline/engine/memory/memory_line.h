@@ -57,7 +57,11 @@ class MemoryLine {
   /// this throws, the group was not added.
   void add(ParallelSegment& segment, Group& group) EXCLUDES(mutex_);
   /// The choices of a thread for which no memory comes.
-  enum class Otherwise { fail, do_without };
+  enum class Otherwise {
+    fail,
+    do_without,
+    wait,  ///< for nobody waits for what the thread does
+  };
   /// Waits until memory is released, or a while. Called by a thread that works for the run, for
   /// `bytes`, if it found no room; `seen` is Memory::releases() from before. Returns false if none
   /// will come.
@@ -89,7 +93,7 @@ class MemoryLine {
   Waiter* waiter(Otherwise otherwise) REQUIRES(mutex_);
   Turn next_turn(std::uint64_t& bytes) REQUIRES(resolving_) EXCLUDES(mutex_);
   Turn slot_turn(bool scarce, std::uint64_t& bytes) REQUIRES(resolving_);
-  bool make_room() EXCLUDES(mutex_);
+  bool make_room(Turn turn) EXCLUDES(mutex_);
   void fail_one() EXCLUDES(mutex_);
 
   const Services run_;

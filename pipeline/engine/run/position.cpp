@@ -111,19 +111,24 @@ bool Position::over() const {
 }
 
 bool Position::pull(ElementRef& item) {
-  const Counted waits = run_.activity.consumer_waits();
-  const AtWork at_work(run_.activity, AtWork::Consumes());
-  for (;;) {
-    if (tree_ == nullptr) tree_ = open();
+  const auto take_now = [&] {
     const std::optional<bool> taken = take(item);
     tree_->let_go();
-    if (!taken) {
-      tree_->wait();
-    } else if (*taken || over()) {
-      return *taken;
-    } else {
+    return taken;
+  };
+  std::optional<bool> taken = tree_ != nullptr ? take_now() : std::nullopt;
+  if (taken && (*taken || over())) return *taken;  // it waits for nothing
+  const AtWork at_work(run_.activity, AtWork::Consumes());
+  const Counted waits = run_.activity.consumer_waits();
+  for (;;) {
+    if (taken) {
       step_back();
+    } else if (tree_ != nullptr) {
+      tree_->wait();
     }
+    if (tree_ == nullptr) tree_ = open();
+    taken = take_now();
+    if (taken && (*taken || over())) return *taken;
   }
 }
 

@@ -431,11 +431,9 @@ bool ParallelSegment::reserve(Group& group) {
       break;
     }
     if (stopping()) return false;
-    // If no other work will make room, the group tries with the available memory.
-    if (bytes > run_.memory.limit() ||
-        !run_.line.wait(seen, bytes, MemoryLine::Otherwise::do_without)) {
-      break;
-    }
+    // If no other work will make room for a group that is needed, it tries with what there is.
+    const auto otherwise = ahead ? MemoryLine::Otherwise::wait : MemoryLine::Otherwise::do_without;
+    if (bytes > run_.memory.limit() || !run_.line.wait(seen, bytes, otherwise)) break;
   }
   count_wait(counters_.wait_memory_ns, start);
   return true;
