@@ -43,12 +43,13 @@ class Memory::Charge final : public Buffer {
 thread_local Memory::Attempt* Memory::Attempt::current = nullptr;
 
 Memory::Attempt::Attempt(Memory& memory)
-    : memory_(memory), lock_(memory.attempts_), seen_(memory.releases()) {
-  current = this;
-}
+    : memory_(memory),
+      lock_(memory.attempts_),
+      seen_(memory.releases()),
+      outer_(std::exchange(current, this)) {}
 
 Memory::Attempt::~Attempt() {
-  current = nullptr;
+  current = outer_;
   if (succeeded_ && released_) memory_.wake();
 }
 

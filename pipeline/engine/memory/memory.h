@@ -98,6 +98,7 @@ class Memory : public std::enable_shared_from_this<Memory> {
     Memory& memory_;
     MutexLock lock_;
     const std::uint64_t seen_;
+    Attempt* const outer_;  // of another run
     bool succeeded_ = false;
     bool released_ = false;
   };

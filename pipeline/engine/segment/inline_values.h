@@ -20,8 +20,8 @@ struct InlineServices {
   const RunServices& stages;
 };
 
-/// Makes `items` on this thread and puts the results into `work`. Returns 0, or the
-/// bytes for which there is no room now; `work` then has errors that say so.
+/// Makes `items` on this thread and puts the results into `work`. Returns 0, or the bytes for which
+/// there is no room now; `work` then has errors that say so.
 inline std::uint64_t try_here(const InlineServices& run, std::uint64_t key,
                               std::span<const ElementRef> items, std::span<WorkItem> work) {
   for (WorkItem& item : work) item = WorkItem();
