@@ -79,6 +79,33 @@ TEST(Memory, ReservedMemory) {
   EXPECT_TRUE(memory->allocate(10 << 10, promised));
 }
 
+// What a failed attempt releases wakes no one, or two that wait would wake each other for ever.
+TEST(Memory, ReleasesOfAnAttempt) {
+  const auto memory = memory_of(kLimit);
+  const auto other = memory_of(kLimit);
+  BufferPtr held = take(*memory, 4096);
+  for (const bool succeeds : {false, true}) {
+    const std::uint64_t before = memory->releases();
+    {
+      Memory::Attempt attempt(*memory);
+      EXPECT_EQ(attempt.seen(), before);
+      take(*memory, 1024);
+      {
+        const Memory::Attempt nested(*other);  // of a run within an element of this one
+        take(*other, 1024);
+      }
+      take(*memory, 1024);
+      EXPECT_EQ(memory->releases(), before);
+      if (succeeds) attempt.succeeded();
+    }
+    EXPECT_EQ(memory->releases() != before, succeeds);
+    EXPECT_EQ(other->releases(), 0U);
+  }
+  const std::uint64_t before = memory->releases();
+  held = {};
+  EXPECT_NE(memory->releases(), before);
+}
+
 // Slots stay, so they do not count.
 TEST(Memory, ShareOfReadAhead) {
   const auto memory = memory_of(40 << 10);

@@ -169,8 +169,9 @@ void MemoryLine::fail_one() {
   }
 }
 
-// While this thread attempts it, no group is redone that is being given up. For a slot, nothing is
-// given up: as nobody else is in need, it would be made again before there is a slot.
+// The attempt keeps the serving thread from redoing a group whose results are given up. Nothing is
+// given up for a slot: where no group is needed, that thread would make the results again before
+// the slot is made.
 bool MemoryLine::make_room(Turn turn) {
   const Memory::Attempt attempt(run_.memory);
   return (turn == Turn::group_or_thread && run_.segments.evict()) || run_.slots.drop_free(1);
@@ -179,19 +180,15 @@ bool MemoryLine::make_room(Turn turn) {
 void MemoryLine::resolve() noexcept {
   MutexLock resolving(resolving_);
   if (!run_.activity.quiet()) return;  // another thread has resolved it
-  try {
-    std::uint64_t bytes = 0;
-    const Turn turn = next_turn(bytes);
-    if (turn == Turn::nobody) return;
-    if (turn != Turn::someone && !make_room(turn)) {
-      if (run_.step_back.ask(bytes) || !run_.step_back.may_fail()) return;
-      turn == Turn::slot ? run_.segments.fail_slot() : fail_one();
-    }
-    run_.memory.wake();
-    if (turn == Turn::slot) run_.waker.notify();
-  } catch (...) {
-    // No memory for an error. The consumer looks again in a moment.
+  std::uint64_t bytes = 0;
+  const Turn turn = next_turn(bytes);
+  if (turn == Turn::nobody) return;
+  if (turn != Turn::someone && !make_room(turn)) {
+    if (run_.step_back.ask(bytes) || !run_.step_back.may_fail()) return;
+    turn == Turn::slot ? run_.segments.fail_slot() : fail_one();
   }
+  run_.memory.wake();
+  if (turn == Turn::slot) run_.waker.notify();
 }
 
 }  // namespace penstock

@@ -60,7 +60,7 @@ class MemoryLine {
   enum class Otherwise {
     fail,
     do_without,
-    wait,  ///< for nobody waits for what the thread does
+    wait,  ///< no consumer waits for the thread
   };
   /// Waits until memory is released, or a while. Called by a thread that works for the run, for
   /// `bytes`, if it found no room; `seen` is Memory::releases() from before. Returns false if none

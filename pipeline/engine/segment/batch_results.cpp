@@ -1,6 +1,7 @@
 #include "pipeline/engine/segment/batch_results.h"
 
 #include <algorithm>
+#include <string>
 
 namespace penstock {
 
@@ -99,6 +100,14 @@ void BatchResults::complete(Group& group) {
   assembler_.complete(group);
   groups().give(group);
   narrow();
+}
+
+Status BatchResults::no_slot() const {
+  return Error(ErrorCode::resource_exhausted,
+               "all " + std::to_string(slots_->made()) +
+                   " batch slots are held by the caller, and the memory budget has no room for "
+                   "another; let go of a batch before asking for the next",
+               Provenance{{}, -1, -1, owner_.label});
 }
 
 }  // namespace penstock

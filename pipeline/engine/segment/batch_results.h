@@ -46,6 +46,7 @@ class BatchResults final : public Results {
   std::size_t take(std::span<ElementRef> out) override { return assembler_.take(out); }
   bool drained() const override { return assembler_.drained(); }
   const SlotPool* lacks_slot() const override { return without_slot_ ? slots_.get() : nullptr; }
+  Status no_slot() const override;
   void settle() override { assembler_.settle(); }
   std::uint64_t consumed() const noexcept override { return assembler_.consumed(); }
   std::uint64_t skipped() const noexcept override { return assembler_.skipped(); }

@@ -41,7 +41,6 @@ ParallelSegment::ParallelSegment(const Services& services, const SegmentOwner& o
                                  const MakeRunner& make_runner)
     : run_(services),
       stages_(context.run),
-      label_(owner.label),
       exact_(run_.state.options().exact_state && !has_unordered(owner.node)),
       counters_(owner.counters),
       sizer_(std::clamp<std::size_t>(group_limit, 1,
@@ -665,18 +664,15 @@ const SlotPool* ParallelSegment::lacks_slot() const {
   return consumer_waits_ ? results_->lacks_slot() : nullptr;
 }
 
-void ParallelSegment::fail_slot() {
-  const SlotPool* const slots = lacks_slot();
-  if (slots == nullptr) return;
-  Ref<Payload> error = Payload::make(
-      Error(ErrorCode::resource_exhausted,
-            "all " + std::to_string(slots->made()) +
-                " batch slots are held by the caller, and the memory budget has no room for "
-                "another; let go of a batch before asking for the next",
-            Provenance{{}, -1, -1, label_}));
+void ParallelSegment::fail_slot() noexcept {
   MutexLock lock(mutex_);
-  no_slot_ = std::move(error);
-  tell_consumer();
+  if (!consumer_waits_ || results_->lacks_slot() == nullptr) return;
+  try {
+    no_slot_ = Payload::make(results_->no_slot());
+    tell_consumer();
+  } catch (...) {
+    break_down();
+  }
 }
 
 // Called by the thread that makes blocked groups again, so none is made again meanwhile.

@@ -89,7 +89,7 @@ class ParallelSegment final : public Segment, private GroupListener {
   /// Returns the pool of which the waiting consumer needs another slot; null: it needs none.
   const SlotPool* lacks_slot() const EXCLUDES(mutex_);
   /// Gives the consumer the error that there will be no such slot.
-  void fail_slot() EXCLUDES(mutex_);
+  void fail_slot() noexcept EXCLUDES(mutex_);
   /// Gives up results of a group that were made ahead. The group joins the blocked groups. Returns
   /// false if there are no such results.
   bool evict() EXCLUDES(mutex_);
@@ -140,7 +140,6 @@ class ParallelSegment final : public Segment, private GroupListener {
   static constexpr std::size_t kExactEvery = 64;
   const Services run_;
   const RunServices& stages_;
-  const std::string label_;
   const bool exact_;  // RunOptions::exact_state
   StageCounters& counters_;
   GroupSizer sizer_;

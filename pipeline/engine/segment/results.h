@@ -97,6 +97,8 @@ class Results {
   /// Returns the pool of which a waiting consumer needs another slot, although it has none; null:
   /// it needs none.
   virtual const SlotPool* lacks_slot() const { return nullptr; }
+  /// Returns the error that there will be no such slot. REQUIRES: lacks_slot().
+  virtual Status no_slot() const { return {}; }
   /// Reports the good elements after the last bad one to the error account.
   virtual void settle() = 0;
 

@@ -40,11 +40,10 @@ SegmentList::LacksSlot SegmentList::lacks_slot() const {
   return {};
 }
 
-void SegmentList::fail_slot() {
+void SegmentList::fail_slot() noexcept {
   MutexLock lock(mutex_);
-  const auto found = std::find_if(segments_.begin(), segments_.end(), [](ParallelSegment* segment) {
-    return segment->lacks_slot() != nullptr;
-  });
+  const auto found = std::ranges::find_if(
+      segments_, [](const ParallelSegment* segment) { return segment->lacks_slot() != nullptr; });
   if (found != segments_.end()) (*found)->fail_slot();
 }
 

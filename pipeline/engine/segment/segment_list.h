@@ -30,7 +30,7 @@ class SegmentList {
   };
   LacksSlot lacks_slot() const EXCLUDES(mutex_);
   /// Gives such a consumer an error.
-  void fail_slot() EXCLUDES(mutex_);
+  void fail_slot() noexcept EXCLUDES(mutex_);
   /// Gives up one group's results that were made ahead. Returns false if there are none.
   bool evict() EXCLUDES(mutex_);
 
