@@ -88,6 +88,9 @@ void Puller::pull(Group& group, std::size_t wanted) {
   } catch (...) {
     Ref<Payload> payload = Payload::make(status_from_current_exception());
     payload->ends = true;
+    // The input may have given some items before it threw. Spare items hold nothing.
+    std::fill(group.items.begin() + static_cast<std::ptrdiff_t>(group.count), group.items.end(),
+              ElementRef());
     group.items[group.count] = ref_to(std::move(payload), sequence_);
     ++group.count;
     threw_ = true;
