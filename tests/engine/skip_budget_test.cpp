@@ -3,12 +3,14 @@
 #include <chrono>
 #include <climits>
 #include <functional>
+#include <memory>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include <penstock/sources.h>
 
+#include "tests/conformance/takes.h"
 #include "tests/engine/policies.h"
 #include "tests/support/deflate.h"
 #include "tests/support/errors.h"
@@ -46,6 +48,24 @@ std::pair<std::string, ErrorStats> run_in_time(const Dataset& dataset, const Run
     if (next.is_error() && next.error().code() == ErrorCode::cancelled) break;
   }
   return {text, iterator.stats().errors};
+}
+
+/// Where a later stage skips an element in front, too, which other threads make later.
+TEST(SkipBudget, LackOfMemoryBehindABadElement) {
+  constexpr std::uint64_t kMemory = 1 << 20;
+  const auto bytes = [](std::uint64_t, std::int64_t x) { return x == 10 ? 2 * kMemory : 100; };
+  const Dataset values =
+      numbers(20).map_op(std::make_shared<test::Takes>(bytes, 0, false)).filter([](const Element&) {
+        return true;
+      });
+  const Dataset dataset = test::failing_at(values, 3);
+  for (const int threads : {1, 4}) {
+    const RunOptions options{
+        .threads = threads, .memory_bytes = kMemory, .on_error = OnError::skip};
+    const auto [text, errors] = run_in_time(dataset, options);
+    EXPECT_EQ(text, ". . . . . . . . . E ") << threads << " threads";
+    EXPECT_EQ(errors.count, 2U);
+  }
 }
 
 /// Bad elements count when they are met, also where no batch is ever full.

@@ -1,6 +1,8 @@
 #include "pipeline/engine/errors/skip_ledger.h"
 
+#include <cstring>
 #include <string>
+#include <utility>
 
 namespace penstock {
 
@@ -11,11 +13,9 @@ Status SkipLedger::add(const Account& account, std::uint64_t reached, const Erro
       error.code() == ErrorCode::resource_exhausted || error.code() == ErrorCode::changed;
   if (error.code() != ErrorCode::cancelled && !ends) quarantine_.add(error);
   MutexLock lock(mutex_);
-  // The same error is on its way through the next stage.
-  if (!over_.ok()) return over_;
+  if (is_on_its_way(error)) return over_;
   if (ends) {
-    over_ = error;
-    count(error);
+    end_with(error);
     return over_;
   }
   if (!account.counted) return {};
@@ -31,6 +31,19 @@ Status SkipLedger::add(const Account& account, std::uint64_t reached, const Erro
                     " exceed the error budget; the last: " + error.cause(),
                 error.where(), error.original());
   return over_;
+}
+
+// An error that ends the run passes through the stages behind. It may have been made ahead of an
+// element that is bad, too, and ends nothing.
+bool SkipLedger::is_on_its_way(const Error& error) const {
+  return !over_.ok() && over_.error().code() == error.code() &&
+         std::strcmp(over_.error().what(), error.what()) == 0;
+}
+
+void SkipLedger::end_with(const Error& error) {
+  over_ = error;
+  count(error);
+  ++ends_;
 }
 
 Status SkipLedger::judge(std::uint64_t key) {
@@ -96,9 +109,7 @@ void SkipLedger::surfaced(const Error& error) {
 
 void SkipLedger::end(const Error& error) {
   MutexLock lock(mutex_);
-  if (!over_.ok()) return;
-  over_ = error;
-  count(error);
+  if (!is_on_its_way(error)) end_with(error);
 }
 
 std::uint64_t SkipLedger::skipped(std::uint64_t key) const {
@@ -153,9 +164,10 @@ void SkipLedger::restore(const Account& account, Passed passed) {
 
 void SkipLedger::step_back() {
   MutexLock lock(mutex_);
-  std::uint64_t bad = 0;
+  std::uint64_t bad = std::exchange(ends_, 0);
   for (const auto& [whose, passed] : since_) bad += passed.bad;
   since_.clear();
+  over_ = Status();
   errors_.count -= bad;
   while (errors_.first.size() > errors_.count) errors_.first.pop_back();
 }

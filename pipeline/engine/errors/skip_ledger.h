@@ -56,7 +56,7 @@ class SkipLedger {
   /// Counts good elements after the last bad one.
   void pass(const Account& account, std::uint64_t good) EXCLUDES(mutex_);
   void surfaced(const Error& error) EXCLUDES(mutex_);
-  /// Ends the run with this error as soon as a stage counts it, or another bad element.
+  /// Ends the run with this error as soon as a stage counts it.
   void end(const Error& error) EXCLUDES(mutex_);
   ErrorStats stats() const EXCLUDES(mutex_);
   /// Returns how many bad elements were skipped in the epoch with this key.
@@ -81,6 +81,8 @@ class SkipLedger {
   /// Adds to the counts of a stage. Returns its total.
   Passed charge(const Account& account, Passed more) REQUIRES(mutex_);
   void count(const Error& error) REQUIRES(mutex_);
+  bool is_on_its_way(const Error& error) const REQUIRES(mutex_);
+  void end_with(const Error& error) REQUIRES(mutex_);
   Status mostly_bad(std::uint64_t key) const REQUIRES(mutex_);
 
   const RunOptions& options_;
@@ -90,7 +92,8 @@ class SkipLedger {
   // The counts of stages: of earlier epochs, and since then by the epoch's key.
   std::map<const StageCounters*, Passed> before_ GUARDED_BY(mutex_);
   std::map<std::pair<std::uint64_t, const StageCounters*>, Passed> since_ GUARDED_BY(mutex_);
-  Status over_ GUARDED_BY(mutex_);  // the error with which the run ended
+  Status over_ GUARDED_BY(mutex_);             // the error with which the run ends
+  std::uint64_t ends_ GUARDED_BY(mutex_) = 0;  // errors counted for that since the last step back
 };
 
 }  // namespace penstock
