@@ -28,6 +28,7 @@ class InterleaveIterator final : public OrderIterator {
         slots_(static_cast<std::size_t>(options.cycle)) {}
 
   std::size_t pull(std::span<ElementRef> out) override {
+    for (; returning_ < slots_.size(); ++returning_) return_to_position(slots_[returning_]);
     while (!input_ended_ || open_ > 0) {
       Slot& slot = slots_[current_];
       if (slot.items) {
@@ -120,6 +121,7 @@ class InterleaveIterator final : public OrderIterator {
     }
     position_ = position;
     input_ended_ = input_ended;
+    returning_ = 0;
   }
 
  private:
@@ -128,11 +130,18 @@ class InterleaveIterator final : public OrderIterator {
     OrderIteratorPtr items;
     std::uint64_t position = 0;  // of its input element
     std::string before;          // the input's state before that element
-    // Where the dataset has to continue. It goes there when it is asked for an element. Until then
-    // it keeps no memory, as the input may need much to come to its own position.
+    // Where the dataset has to continue. It goes there before the next element. Until then it keeps
+    // no memory, as the input may need much to come to its own position.
     std::string position_within;
     bool failed = false;  // the dataset threw and cannot continue
   };
+
+  static void return_to_position(Slot& slot) {
+    if (!slot.items || slot.failed || slot.position_within.empty()) return;
+    StateReader state(slot.position_within);
+    slot.items->restore(state);
+    slot.position_within.clear();
+  }
 
   void bring_input_to(const Slot& slot) {
     StateReader before(slot.before);
@@ -165,11 +174,6 @@ class InterleaveIterator final : public OrderIterator {
   /// error.
   std::size_t pull_from(Slot& slot, std::span<ElementRef> out) {
     if (slot.failed) return 0;
-    if (!slot.position_within.empty()) {
-      StateReader state(slot.position_within);
-      slot.items->restore(state);
-      slot.position_within.clear();
-    }
     try {
       return slot.items->pull(out);
     } catch (...) {
@@ -239,6 +243,7 @@ class InterleaveIterator final : public OrderIterator {
   std::size_t taken_ = 0;  // elements taken in a row from the current slot
   std::size_t open_ = 0;
   std::uint64_t position_ = 0;
+  std::size_t returning_ = SIZE_MAX;  // the first slot of a restored run that may not have returned
   bool input_ended_ = false;
 };
 
