@@ -4,10 +4,12 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <utility>
 
 namespace penstock {
 
+class HeldMark;
 class Mapping;
 
 /// A provider of memory for buffers: the heap, or pinned memory for a device. Implementations must
@@ -57,6 +59,10 @@ class Buffer {
   /// Returns the mapped file that this memory is, to which other processes may write. Null for
   /// memory that only this process has.
   virtual const Mapping* mapping() const noexcept { return nullptr; }
+  /// Returns what counts the memory for the run that made it. Null if none does.
+  virtual HeldMark* held_mark() noexcept { return nullptr; }
+  /// Calls `use` for each buffer that this one keeps.
+  virtual void for_each_part(const std::function<void(Buffer& part)>& /*use*/) noexcept {}
   /// Returns true if the caller holds the only reference, so that it may write.
   bool unique() const noexcept { return refs_.load(std::memory_order_acquire) == 1; }
 

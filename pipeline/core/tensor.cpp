@@ -20,6 +20,10 @@ class LinkedBuffer final : public Buffer {
     data_ = views_->data();
     size_ = views_->size();
   }
+  void for_each_part(const std::function<void(Buffer& part)>& use) noexcept override {
+    use(*views_);
+    use(*text_);
+  }
 
  private:
   void dispose() noexcept override { delete this; }

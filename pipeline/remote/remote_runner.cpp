@@ -143,6 +143,7 @@ bool RemoteRunner::take(Group& group, const AnswerHead& head, Incoming& message)
   segment_.sizer.follow(group.count,
                         std::min<std::size_t>(head.wanted, pool_.most_bytes_of_group() / each + 1),
                         head.bytes);
+  segment_.owner.held.group.raise(group.input_bytes + head.bytes);
   listener_.group_done(group);
   return true;
 }

@@ -55,6 +55,8 @@ class Payload {
 
   void add_ref() noexcept { refs_.fetch_add(1, std::memory_order_relaxed); }
   void release() noexcept;
+  /// Returns true if the caller holds the only reference.
+  bool unique() const noexcept { return refs_.load(std::memory_order_acquire) == 1; }
 
  private:
   friend class PayloadPool;

@@ -47,6 +47,9 @@ class Part final : public Buffer {
     data_ = whole_->data() + offset;
     size_ = size;
   }
+  void for_each_part(const std::function<void(Buffer& part)>& use) noexcept override {
+    use(*whole_);
+  }
 
  private:
   void dispose() noexcept override { delete this; }

@@ -17,6 +17,10 @@ class BytesColumn final : public Buffer {
     views_[i] = view;
     owners_[i] = std::move(owner);
   }
+  void for_each_part(const std::function<void(Buffer& part)>& use) noexcept override {
+    for (const BufferPtr& owner : owners_)
+      if (owner) use(*owner);
+  }
 
  private:
   void dispose() noexcept override { delete this; }

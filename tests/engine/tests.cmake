@@ -1,4 +1,4 @@
-penstock_tests(engine FILES engine state sequential_model batch_ops plan keep kept_elements held_values chunks columns element_columns texts slots memory
+penstock_tests(engine FILES engine state sequential_model batch_ops plan keep kept_elements held_values held_bytes chunks columns element_columns texts slots memory
   save_anywhere changed_files outcomes budget budget_callers codec_budget exact audit retry skip_budget quarantine clock limits misuse read_pace slow_work uneven workers
   LIBRARIES ZLIB::ZLIB)
 penstock_test(engine/schedules)

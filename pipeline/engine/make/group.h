@@ -36,7 +36,8 @@ struct Group {
   bool reads = false;  ///< some item's source waits for a device
   /// Each item is a byte string that is read straight into its place, except for `outliers`.
   bool textual = false;
-  std::uint64_t read_bytes = 0;  ///< bytes that reading the items will take, as far as known
+  std::uint64_t input_bytes = 0;  ///< what the values that the items hold count
+  std::uint64_t read_bytes = 0;   ///< bytes that reading the items will take, as far as known
   std::vector<Outlier> outliers;
   /// A part that one of several threads reads.
   struct Part {

@@ -49,6 +49,7 @@ void GroupContext::take(std::uint64_t bytes) {
   const std::uint64_t all = saturating_sum(allocated_, bytes);
   if (bytes <= beside && memory_.charge(bytes)) {
     codecs_ += bytes;
+    if (HeldBytes* const holder = memory_.held().here()) holder->add(bytes);
     allocated_ = all;
     return;
   }
@@ -74,6 +75,7 @@ void GroupContext::give(std::uint64_t bytes) noexcept {
   bytes = std::min(bytes, codecs_);
   if (bytes == 0) return;
   codecs_ -= bytes;
+  if (HeldBytes* const holder = memory_.held().here()) holder->take_off(bytes);
   memory_.discharge(bytes);
 }
 

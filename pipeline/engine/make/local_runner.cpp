@@ -80,6 +80,7 @@ LocalRunner::LocalRunner(const Services& services, const SegmentWork& segment,
       layout_(segment.layout),
       stores_texts_(is_one_text(segment.layout)),
       sizer_(segment.sizer),
+      held_(segment.owner.held.group),
       pace_(segment.owner.learnt.reads),
       listener_(listener) {}
 
@@ -125,8 +126,9 @@ void LocalRunner::compute(Group& group) noexcept {
       const GroupSpan span(Spans::Kind::group, stage_, group.count);
       const auto start = Clock::now();
       make(group);
-      sizer_.learn(group.count, Clock::now() - start, group.context->allocated(),
-                   preferred_group(group.all_items()));
+      const std::uint64_t bytes = group.context->allocated();
+      sizer_.learn(group.count, Clock::now() - start, bytes, preferred_group(group.all_items()));
+      if (!group.context->blocked()) held_.raise(group.input_bytes + bytes);
     } catch (...) {
       abandon(group);
       return;
@@ -199,6 +201,7 @@ bool LocalRunner::remake(Group& group, std::size_t item, bool& last_try) {
   if (in_place()) store(group, item, work);
   check_views(group, item, work);
   const bool impossible = context.blocked_bytes() > run_.making.memory.limit();
+  held_.raise(group.input_bytes + context.allocated());
   if (!work[0].status.ok()) work[0].element.clear();  // it may still hold what its ops kept
   if (!context.blocked() || impossible || std::exchange(last_try, false)) return true;
   work[0].element.clear();

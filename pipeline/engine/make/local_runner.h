@@ -54,6 +54,7 @@ class LocalRunner final : public GroupRunner {
   const SlotLayout* const layout_;
   const bool stores_texts_;  // each row is one byte string
   GroupSizer& sizer_;
+  HeldBytes& held_;
   ReadPace& pace_;
   GroupListener& listener_;
   std::size_t most_ = SIZE_MAX;

@@ -12,18 +12,22 @@ namespace penstock {
 
 class Memory::PoolBuffer final : public Buffer {
  public:
-  PoolBuffer(std::byte* data, int wanted) : size_class(wanted) {
+  PoolBuffer(std::byte* data, int wanted)
+      : size_class(wanted), mark(charge_of(class_bytes(wanted))) {
     data_ = data;
     size_ = class_bytes(wanted);
   }
   std::uint64_t charge() const noexcept { return charge_of(size_); }
   ~PoolBuffer() override = default;
+  HeldMark* held_mark() noexcept override { return &mark; }
   void dispose() noexcept override {
+    mark.drop();
     const std::shared_ptr<Memory> memory = std::move(owner);
     memory->give(this);
   }
 
   const int size_class;
+  HeldMark mark;
   std::shared_ptr<Memory> owner;  // set while in use
   PoolBuffer* next = nullptr;     // in the list of those to be freed
 };
@@ -31,13 +35,19 @@ class Memory::PoolBuffer final : public Buffer {
 class Memory::Charge final : public Buffer {
  public:
   Charge(std::shared_ptr<Memory> memory, std::uint64_t bytes)
-      : memory_(std::move(memory)), bytes_(bytes) {}
-  ~Charge() override { memory_->discharge(bytes_); }
+      : memory_(std::move(memory)), bytes_(bytes), holder_(memory_->held().here_or_elsewhere()) {
+    holder_.add(bytes_);
+  }
+  ~Charge() override {
+    holder_.take_off(bytes_);
+    memory_->discharge(bytes_);
+  }
   void dispose() noexcept override { delete this; }
 
  private:
   const std::shared_ptr<Memory> memory_;
   const std::uint64_t bytes_;
+  HeldBytes& holder_;
 };
 
 thread_local Memory::Attempt* Memory::Attempt::current = nullptr;
@@ -240,6 +250,7 @@ BufferPtr Memory::allocate(std::size_t bytes, std::uint64_t& promised) {
     }
   }
   buffer->owner = shared_from_this();
+  if (HeldBytes* const holder = held_.here()) buffer->mark.hold(*holder);
   return BufferPtr(buffer);
 }
 

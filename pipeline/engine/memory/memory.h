@@ -11,6 +11,8 @@
 #include <penstock/error.h>
 #include <penstock/internal/thread_annotations.h>
 
+#include "pipeline/engine/memory/held_bytes.h"
+
 namespace penstock {
 
 /// The account of a run's memory: its slots, records and intermediate tensors, and the memory of
@@ -26,6 +28,8 @@ class Memory : public std::enable_shared_from_this<Memory> {
   ~Memory();
 
   std::uint64_t limit() const noexcept { return limit_; }
+  /// The bytes that stages hold, and groups take.
+  HeldBytesOfRun& held() noexcept { return held_; }
   std::uint64_t used() const EXCLUDES(mutex_);
   std::uint64_t peak() const EXCLUDES(mutex_);
   /// Returns the bytes that are neither in use nor promised: the room that is left for one element.
@@ -136,6 +140,7 @@ class Memory : public std::enable_shared_from_this<Memory> {
 
   const std::uint64_t limit_;
   Allocator& allocator_;
+  HeldBytesOfRun held_;
   SlowMutex attempts_;  // held while a thread tries again; before mutex_
   mutable Mutex mutex_;
   CondVar released_;

@@ -32,8 +32,8 @@ SlotLayout::SlotLayout(const Spec& element_spec, std::int64_t batch_rows, std::i
       bytes > PTRDIFF_MAX || rows > kMostRows ? SIZE_MAX : std::max(bytes, Allocator::kAlignment);
 }
 
-Slot::Slot(const SlotLayout& layout, Allocator& allocator)
-    : layout_(layout), allocator_(allocator) {
+Slot::Slot(const SlotLayout& layout, Allocator& allocator, HeldBytes* held)
+    : layout_(layout), allocator_(allocator), mark_(layout.bytes, held, true) {
   slow_work("a slot is allocated");
   const auto rows = static_cast<std::size_t>(layout.room);
   for (const ComponentSpec& component : layout.element) {
@@ -270,7 +270,30 @@ Element Slot::batch(std::span<const std::uint32_t> order) {
   return view(order.size(), first);
 }
 
+void Slot::for_each_part(const std::function<void(Buffer& part)>& use) noexcept {
+  for (const std::vector<BufferPtr>& owners : owners_)
+    for (const BufferPtr& owner : owners)
+      if (owner) use(*owner);
+}
+
+// Neighbouring texts often share a buffer.
+std::uint64_t Slot::text_bytes() const noexcept {
+  std::uint64_t bytes = 0;
+  for (std::size_t c = 0; c < owners_.size(); ++c) {
+    const Buffer* last = nullptr;
+    for (std::size_t row = 0; row < owners_[c].size(); ++row) {
+      const Buffer* const owner = owners_[c][row].get();
+      if (owner == nullptr) continue;
+      const bool alone = owner != last && owner->unique();
+      bytes += Memory::rounded(alone ? owner->size() : texts_[c][row].size());
+      last = owner;
+    }
+  }
+  return bytes;
+}
+
 void Slot::dispose() noexcept {
+  mark_.drop();
   for (std::vector<BufferPtr>& owners : owners_) {
     for (BufferPtr& owner : owners) owner = {};
   }
@@ -283,6 +306,7 @@ SlotPool::SlotPool(SlotLayout layout, std::size_t limit, std::shared_ptr<Memory>
                    std::shared_ptr<Allocator> allocator, std::shared_ptr<Waker> freed)
     : layout_(std::move(layout)),
       memory_(std::move(memory)),
+      held_(memory_->held().make(layout_.bytes)),
       allocator_(std::move(allocator)),
       freed_(std::move(freed)),
       limit_(limit) {}
@@ -317,7 +341,7 @@ Ref<Slot> SlotPool::make() {
   memory_->free_outgoing();
   Slot* slot = nullptr;
   try {
-    slot = new Slot(layout_, allocator_ ? *allocator_ : Allocator::heap());
+    slot = new Slot(layout_, allocator_ ? *allocator_ : Allocator::heap(), &held_);
     MutexLock lock(mutex_);
     free_.reserve(made_);  // returning the slot then needs no memory
   } catch (...) {

@@ -46,7 +46,8 @@ struct SlotLayout {
 /// of its own.
 class Slot final : public Buffer {
  public:
-  Slot(const SlotLayout& layout, Allocator& allocator);
+  /// `held` counts the slots that stages hold; null: the stages' other memory does.
+  Slot(const SlotLayout& layout, Allocator& allocator, HeldBytes* held = nullptr);
   ~Slot() override;
 
   const SlotLayout& layout() const noexcept { return layout_; }
@@ -87,6 +88,10 @@ class Slot final : public Buffer {
   /// row.
   Element batch(std::span<const std::uint32_t> order);
   Made made() const noexcept override { return made_; }
+  HeldMark* held_mark() noexcept override { return &mark_; }
+  void for_each_part(const std::function<void(Buffer& part)>& use) noexcept override;
+  /// Returns the bytes that the byte strings of the slot count.
+  std::uint64_t text_bytes() const noexcept;
   /// Links a slot to this one, which releases it when it is released itself.
   void link(Ref<Slot> next) noexcept { next_ = std::move(next); }
 
@@ -119,6 +124,7 @@ class Slot final : public Buffer {
   std::vector<std::vector<std::string_view>> texts_;
   std::vector<std::vector<BufferPtr>> owners_;
   Made made_;
+  HeldMark mark_;
   std::shared_ptr<SlotPool> pool_;  // set while in use
   Ref<Slot> next_;
 };
@@ -177,6 +183,7 @@ class SlotPool : public std::enable_shared_from_this<SlotPool> {
 
   const SlotLayout layout_;
   const std::shared_ptr<Memory> memory_;
+  HeldBytes& held_;  // the slots that stages hold; one of them does not count
   const std::shared_ptr<Allocator> allocator_;  // null: the heap
   const std::shared_ptr<Waker> freed_;
   mutable Mutex mutex_;

@@ -15,6 +15,14 @@ bool StepBack::ask(std::uint64_t bytes) noexcept {
   return true;
 }
 
+bool StepBack::may_exceed() noexcept {
+  if (alone() || !allowed_.load(std::memory_order_acquire) || run_.state.cancelled() ||
+      run_.activity.works_here() || !run_.memory.held().exceeds(run_.memory.beside_slots()))
+    return false;
+  wanted_.store(true, std::memory_order_release);
+  return true;
+}
+
 // Either this sees that the consumer may step back, or the consumer sees the failure.
 bool StepBack::may_fail() noexcept {
   failed_.store(true, std::memory_order_seq_cst);
@@ -28,6 +36,7 @@ bool StepBack::wanted() const noexcept {
 void StepBack::done() noexcept {
   constexpr std::uint64_t kMost = 1 << 20;
   run_.ledger.step_back();
+  run_.memory.be_exact();
   run_.slots.drop_free(0);
   alone_.store(next_, std::memory_order_release);
   next_ = std::min(2 * next_, kMost);
@@ -39,7 +48,9 @@ void StepBack::received() noexcept {
   const std::uint64_t left = alone_.load(std::memory_order_relaxed);
   if (left == 0) return;
   alone_.store(left - 1, std::memory_order_release);
-  if (left == 1) run_.waker.notify();
+  if (left > 1) return;
+  run_.memory.held().restart();
+  run_.waker.notify();
 }
 
 }  // namespace penstock

@@ -47,6 +47,9 @@ class StepBack {
   bool failed() const noexcept { return failed_.load(std::memory_order_seq_cst); }
   /// True if the calling thread is the consumer's own and has to step back.
   bool wanted() const noexcept;
+  /// True if a run that makes one element at a time might have failed by now. Then the consumer has
+  /// to step back, to find out.
+  bool must_find_out() noexcept { return run_.memory.held().grew() && may_exceed(); }
   /// The consumer steps back now and has taken everything down. Forgets the errors of this epoch,
   /// as they will be counted again.
   void done() noexcept;
@@ -58,6 +61,8 @@ class StepBack {
   void received() noexcept;
 
  private:
+  bool may_exceed() noexcept;
+
   const Services run_;
   std::atomic<bool> allowed_{false};
   std::atomic<bool> wanted_{false};

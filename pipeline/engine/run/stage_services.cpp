@@ -40,10 +40,12 @@ class StreamMemory final : public ReadContext {
   bool again(const Error& error, int tries) override { return retry_.again(error, tries, true); }
   bool trust_data() const noexcept override { return trust_data_; }
   BufferPtr allocate(std::size_t bytes) override {
-    return wait_for(memory_, line_, stages_, bytes, [&] {
+    BufferPtr buffer = wait_for(memory_, line_, stages_, bytes, [&] {
       std::uint64_t promised = 0;
       return memory_.allocate(bytes, promised);
     });
+    buffer->held_mark()->hold(memory_.held().here_or_elsewhere());
+    return buffer;
   }
 
  private:
@@ -121,7 +123,8 @@ SegmentOwner StageServices::owner(const Node& node) {
   StageCounters& stage = *counters(node);
   std::string label = stage_name(node);
   MutexLock lock(mutex_);
-  return {node, std::move(label), stage, learnt_[&stage]};
+  HeldOfSegment& held = held_.try_emplace(&stage, run_.memory.held()).first->second;
+  return {node, std::move(label), stage, learnt_[&stage], held};
 }
 
 std::string StageServices::stage_name(const Node& node) {

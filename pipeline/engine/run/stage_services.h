@@ -94,6 +94,7 @@ class StageServices final : public RunServices {
   // For datasets made during the run, which come and go: one for each kind of stage.
   std::map<std::string, std::unique_ptr<StageCounters>> nested_counters_ GUARDED_BY(mutex_);
   std::map<const StageCounters*, LearntOfStage> learnt_ GUARDED_BY(mutex_);
+  std::map<const StageCounters*, HeldOfSegment> held_ GUARDED_BY(mutex_);
 };
 
 }  // namespace penstock

@@ -267,6 +267,7 @@ void BatchAssembler::deliver(PartialBatch& head) {
   const std::uint64_t bytes = payload_bytes(item.payload->element);
   if (!head.hollow()) add_counters(&account_.counters(), 1, bytes);
   largest_ = std::max(largest_, bytes);
+  if (!head.hollow()) most_text_ = std::max(most_text_, head.slot().text_bytes());
   outputs_.push_back(
       {std::move(item), std::max(head.last() + 1, judged_), skipped_ahead_, head.hollow()});
 }

@@ -88,6 +88,8 @@ class BatchAssembler {
   Ref<Slot> dropped() noexcept { return std::move(dropped_); }
   /// Returns the bytes of the largest batch so far, including texts.
   std::uint64_t largest() const noexcept { return largest_; }
+  /// Returns the most bytes that the texts of a batch counted so far.
+  std::uint64_t most_text() const noexcept { return most_text_; }
   void restore(std::uint64_t consumed, std::uint64_t skipped, std::uint64_t delivered);
 
  private:
@@ -133,6 +135,7 @@ class BatchAssembler {
   std::uint64_t batches_ = 0;    // batches made
   std::uint64_t delivered_ = 0;  // batches taken
   std::uint64_t largest_ = 0;
+  std::uint64_t most_text_ = 0;
   std::uint64_t consumed_ = 0;
   std::uint64_t skipped_ = 0;
   // With `skip`: elements that failed and have not been skipped yet, by sequence number.

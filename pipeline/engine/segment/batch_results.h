@@ -43,7 +43,10 @@ class BatchResults final : public Results {
   bool is_first(const Group& group) const override { return assembler_.is_first(group); }
   void end() override { assembler_.end(); }
   Ref<Slot> dropped() noexcept override { return assembler_.dropped(); }
-  std::size_t take(std::span<ElementRef> out) override { return assembler_.take(out); }
+  std::size_t take(std::span<ElementRef> out) override {
+    owner_.held.texts.raise(assembler_.most_text());
+    return assembler_.take(out);
+  }
   bool drained() const override { return assembler_.drained(); }
   const SlotPool* lacks_slot() const override { return without_slot_ ? slots_.get() : nullptr; }
   Status no_slot() const override;

@@ -107,6 +107,7 @@ class InlineValues final : public OrderIterator {
     const std::span<const ElementRef> items(items_.data(), count);
     const std::span<WorkItem> work(work_.data(), count);
     make_here(run_, key_, items, work);
+    note_views(work);
     std::size_t kept = 0;
     for (std::size_t i = 0; i < count; ++i) {
       if (!work[i].status.ok() && account_.skips()) {
@@ -119,6 +120,7 @@ class InlineValues final : public OrderIterator {
         ++good_;
       }
       out[kept++] = value_of(items[i], work[i]);
+      hold(out[kept - 1], run_.making.memory.held().here_or_elsewhere());
     }
     if (account_.skips()) settle();
     return kept;

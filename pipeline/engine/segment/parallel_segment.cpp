@@ -43,6 +43,7 @@ ParallelSegment::ParallelSegment(const Services& services, const SegmentOwner& o
       stages_(context.run),
       exact_(run_.state.options().exact_state && !has_unordered(owner.node)),
       counters_(owner.counters),
+      held_(owner.held.stages),
       sizer_(std::clamp<std::size_t>(group_limit, 1,
                                      has_unordered(owner.node) ? kFreeGroup : SIZE_MAX),
              run_.state.plan().shares().group, owner.learnt.sizes),
@@ -133,6 +134,7 @@ void ParallelSegment::restore(StateReader& state) {
   const std::uint64_t skipped = state.get();
   {
     Snapshots saved(puller_.free_order(), exact_);
+    const HeldBytes::Here here(held_);
     puller_.restore(state, consumed, exact_ ? &saved : nullptr);
     MutexLock lock(mutex_);
     snapshots_ = std::move(saved);
@@ -146,8 +148,13 @@ std::size_t ParallelSegment::pull(std::span<ElementRef> out) {
   for (;;) {
     const std::optional<std::size_t> count = try_pull(out);
     let_go();
-    if (count) return *count;
-    wait();
+    if (!count) {
+      wait();
+      continue;
+    }
+    for (const ElementRef& item : out.first(*count))
+      hold(item, run_.memory.held().here_or_elsewhere());
+    return *count;
   }
 }
 
@@ -155,6 +162,7 @@ std::optional<std::size_t> ParallelSegment::try_pull(std::span<ElementRef> out) 
   stages_.check_stop();
   MutexLock lock(mutex_);
   news_seen_ = news_;
+  if (run_.step_back.must_find_out()) return 0;
   const std::size_t count = deliver(out);
   if (spent_.empty()) spent_ = results_->spent();
   if (count == 0 && !broken_ && !results_->drained() && !run_.step_back.wanted()) {
@@ -344,9 +352,11 @@ void ParallelSegment::pull_into(Group& group, std::size_t room) {
     take_snapshot();
     {
       const AtWork at_work(run_.activity, AtWork::Arranges{stopping_});
+      const HeldBytes::Here here(held_);
       const std::size_t most = run_.step_back.alone() ? 1 : sizer_.size();
       puller_.pull(group, std::min({room, most, runner_->most(), before_snapshot()}));
     }
+    group.input_bytes = group.alike ? 0 : take_from_holder(group.all_items());
     if (puller_.free_order() || puller_.threw()) {
       MutexLock lock(mutex_);
       snapshots_.note(group.all_items());
@@ -368,6 +378,7 @@ void ParallelSegment::skip(std::size_t count) {
   const std::uint64_t first = puller_.sequence();
   {
     const AtWork at_work(run_.activity, AtWork::Arranges{stopping_});
+    const HeldBytes::Here here(held_);
     count = std::min(count, before_snapshot());
     puller_.skip(count);
   }
@@ -533,6 +544,7 @@ void ParallelSegment::group_ready(Group& group) noexcept {
 // At work until its results are where the consumer finds them. This may be destroyed by then.
 void ParallelSegment::group_done(Group& group) noexcept {
   Activity& activity = run_.activity;
+  if (group.places.empty()) note_views(group.all_work());
   finish(group);
   activity.ended();
 }

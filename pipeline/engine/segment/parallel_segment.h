@@ -142,6 +142,7 @@ class ParallelSegment final : public Segment, private GroupListener {
   const RunServices& stages_;
   const bool exact_;  // RunOptions::exact_state
   StageCounters& counters_;
+  HeldBytes& held_;  // by the stages of the input
   GroupSizer sizer_;
   ReadPace& pace_;
   Puller puller_;         // used by the thread that arranges elements

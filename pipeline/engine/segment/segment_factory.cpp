@@ -41,7 +41,9 @@ ElementRef SegmentFactory::made(const ElementRef& item, const OpenContext& conte
   WorkItem work;
   make_here({making(), run_.step_back, run_.line, context.run},
             epoch_key(run_.state.options().seed, context.epoch), {&item, 1}, {&work, 1});
-  return value_of(item, work);
+  ElementRef value = value_of(item, work);
+  hold(value, run_.memory.held().here_or_elsewhere());
+  return value;
 }
 
 OrderIteratorPtr SegmentFactory::segment(const SegmentOwner& owner, OrderIteratorPtr input,
