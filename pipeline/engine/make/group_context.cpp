@@ -47,7 +47,7 @@ BufferPtr GroupContext::allocate(std::size_t bytes) {
 void GroupContext::take(std::uint64_t bytes) {
   const std::uint64_t beside = memory_.beside_slots();
   const std::uint64_t all = saturating_sum(allocated_, bytes);
-  if (bytes <= beside && memory_.charge(bytes)) {
+  if (bytes <= beside && memory_.charge(bytes, promised_)) {
     codecs_ += bytes;
     if (HeldBytes* const holder = memory_.held().here()) holder->add(bytes);
     allocated_ = all;

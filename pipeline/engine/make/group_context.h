@@ -47,6 +47,8 @@ class GroupContext final : public WorkContext, public CodecBudget {
   void end_codecs() noexcept;
   /// Returns the bytes of all requests up to one that found no room; 0 if all found some.
   std::uint64_t blocked_total() const noexcept { return blocked_total_; }
+  /// Gives back what was reserved for this group and not needed.
+  void end_promise() noexcept { memory_.unreserve(std::exchange(promised_, 0)); }
   /// Takes over bytes that were reserved for this group.
   void promise(std::uint64_t bytes) { promised_ += bytes; }
   bool blocked() const noexcept { return blocked_ > 0; }

@@ -129,6 +129,7 @@ void LocalRunner::compute(Group& group) noexcept {
       const std::uint64_t bytes = group.context->allocated();
       sizer_.learn(group.count, Clock::now() - start, bytes, preferred_group(group.all_items()));
       if (!group.context->blocked()) held_.raise(group.input_bytes + bytes);
+      group.context->end_promise();
     } catch (...) {
       abandon(group);
       return;

@@ -166,12 +166,21 @@ void Memory::discharge_slot(std::uint64_t bytes, bool first) {
 }
 
 bool Memory::charge(std::uint64_t bytes) {
+  std::uint64_t none = 0;
+  return charge(bytes, none);
+}
+
+bool Memory::charge(std::uint64_t bytes, std::uint64_t& promised) {
   {
     MutexLock lock(mutex_);
+    const std::uint64_t from_promise = std::min(promised, bytes);
+    reserved_ -= from_promise;
     if (!take_room(bytes, least_slots_ - std::min(least_slots_, first_slots_))) {
+      reserved_ += from_promise;
       scarce_ = true;
       return false;
     }
+    promised -= from_promise;
   }
   free_outgoing();
   return true;
@@ -186,6 +195,11 @@ void Memory::keep_for_one(std::uint64_t bytes) {
 void Memory::be_exact() {
   MutexLock lock(mutex_);
   scarce_ = true;
+}
+
+bool Memory::scarce() const {
+  MutexLock lock(mutex_);
+  return scarce_;
 }
 
 bool Memory::has_too_many_slots() const {

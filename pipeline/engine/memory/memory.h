@@ -35,9 +35,8 @@ class Memory : public std::enable_shared_from_this<Memory> {
   /// Returns the bytes that are neither in use nor promised: the room that is left for one element.
   std::uint64_t room() const EXCLUDES(mutex_);
 
-  /// Promises `bytes`. Returns false if there is no room now. A promise to elements that nobody
-  /// waits for (`ahead`) leaves half of what slots leave, for other stages and for the element that
-  /// the consumer waits for.
+  /// Promises `bytes`. Returns false if there is no room now. A promise to elements for which the
+  /// run's caller does not wait (`ahead`) leaves half of what slots leave, for the others.
   bool reserve(std::uint64_t bytes, bool ahead = false) EXCLUDES(mutex_);
   void unreserve(std::uint64_t bytes) EXCLUDES(mutex_);
 
@@ -58,6 +57,8 @@ class Memory : public std::enable_shared_from_this<Memory> {
   /// Charges bytes that a codec allocates itself. Leaves room for the first slot of each stage,
   /// where it is not made yet. Returns false if there is no room.
   bool charge(std::uint64_t bytes) EXCLUDES(mutex_);
+  /// The same, taken from `promised` as far as possible.
+  bool charge(std::uint64_t bytes, std::uint64_t& promised) EXCLUDES(mutex_);
   void discharge(std::uint64_t bytes) EXCLUDES(mutex_);
   /// Like `charge`, until the result is dropped. It has no data, and is null if there is no room.
   BufferPtr charged(std::uint64_t bytes) EXCLUDES(mutex_);
@@ -66,6 +67,8 @@ class Memory : public std::enable_shared_from_this<Memory> {
   void keep_for_one(std::uint64_t bytes) EXCLUDES(mutex_);
   /// From now on, no request gets a larger buffer than it needs.
   void be_exact() EXCLUDES(mutex_);
+  /// True if a request has found no room.
+  bool scarce() const EXCLUDES(mutex_);
   /// True if the slots leave less room than is kept for one element.
   bool has_too_many_slots() const EXCLUDES(mutex_);
 

@@ -1,6 +1,7 @@
 // The line of those that found no memory.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -60,13 +61,20 @@ class MemoryLine {
   enum class Otherwise {
     fail,
     do_without,
-    wait,  ///< no consumer waits for the thread
+    wait,  ///< the run's caller does not wait for the thread
   };
   /// Waits until memory is released, or a while. Called by a thread that works for the run, for
   /// `bytes`, if it found no room; `seen` is Memory::releases() from before. Returns false if none
   /// will come.
   bool wait(std::uint64_t seen, std::uint64_t bytes, Otherwise otherwise = Otherwise::fail)
       EXCLUDES(mutex_);
+  /// Notes, until the result is destroyed, that this thread may wait for memory because it is
+  /// ahead.
+  [[nodiscard]] Counted may_be_ahead() noexcept { return Counted(ahead_); }
+  /// Lets such threads try again. Called after a change that may take one to the head.
+  void wake_those_ahead() noexcept {
+    if (ahead_.load(std::memory_order_seq_cst) > 0) run_.memory.wake();
+  }
   /// Lets the next one continue, or fail. Called without a lock, when the run has become quiet.
   void resolve() noexcept EXCLUDES(mutex_, resolving_);
 
@@ -101,6 +109,7 @@ class MemoryLine {
   // Since when a consumer has lacked a slot, and how far the run had come by then.
   std::chrono::steady_clock::time_point lacks_slot_since_ GUARDED_BY(resolving_){};
   std::uint64_t advances_ GUARDED_BY(resolving_) = 0;
+  std::atomic<int> ahead_{0};
   Mutex mutex_;
   std::vector<Entry> entries_ GUARDED_BY(mutex_);  // in the order in which they are tried
   Waiter* waiters_ GUARDED_BY(mutex_) = nullptr;   // the first of a list

@@ -57,7 +57,8 @@ class StepBack {
   /// True while elements are made one at a time.
   bool alone() const noexcept { return alone_.load(std::memory_order_acquire) > 0; }
   /// The consumer received an element. Elements are made alone until one was received, after the
-  /// next step until two were, then four, and so on. So no budget makes a run step back often.
+  /// next step until two were, then four, and so on, or half as many if the run came far ahead in
+  /// between. So no budget makes a run step back often.
   void received() noexcept;
 
  private:
@@ -68,7 +69,9 @@ class StepBack {
   std::atomic<bool> wanted_{false};
   std::atomic<bool> failed_{false};
   std::atomic<std::uint64_t> alone_;  // elements to be received until more are made at once
-  std::uint64_t next_ = 1;            // the same after the next step; used by the consumer
+  // Used by the consumer:
+  std::uint64_t next_ = 0;   // the same, at the last step
+  std::uint64_t ahead_ = 0;  // elements received since then that were not made alone
 };
 
 }  // namespace penstock

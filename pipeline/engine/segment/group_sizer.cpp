@@ -12,6 +12,7 @@ void GroupSizer::learn(std::size_t count, std::chrono::nanoseconds took, std::ui
   const double wanted = std::min(target / each, 2.0 * static_cast<double>(std::max(now, count)));
   sizes_.by_time.store(std::clamp<std::size_t>(static_cast<std::size_t>(wanted + 0.5), 1, most_),
                        std::memory_order_relaxed);
+  sizes_.bytes.store(bytes / count, std::memory_order_relaxed);
   sizes_.by_bytes.store(
       std::max<std::uint64_t>(share_ / std::max<std::uint64_t>(bytes / count, 1), 1),
       std::memory_order_relaxed);

@@ -7,12 +7,15 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "pipeline/core/sizes.h"
+
 namespace penstock {
 
 /// The group sizes that a stage has learnt, kept from one epoch to the next.
 struct GroupSizes {
   std::atomic<std::size_t> by_time{1};
   std::atomic<std::size_t> by_bytes{SIZE_MAX};
+  std::atomic<std::uint64_t> bytes{0};  // of one element
 };
 
 /// Sizes groups so that each takes a few milliseconds. Then handing over costs little, and no
@@ -29,6 +32,10 @@ class GroupSizer {
                      sizes_.by_bytes.load(std::memory_order_relaxed)});
   }
   std::size_t most() const noexcept { return most_; }
+  /// Returns the bytes that so many elements take if they are like those of the last group.
+  std::uint64_t bytes_of(std::size_t count) const noexcept {
+    return saturating_product(count, sizes_.bytes.load(std::memory_order_relaxed));
+  }
   /// Learns from a group. `preferred` is the most elements that one of its ops prefers to process
   /// at once.
   void learn(std::size_t count, std::chrono::nanoseconds took, std::uint64_t bytes,

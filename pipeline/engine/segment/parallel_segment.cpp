@@ -35,6 +35,24 @@ constexpr std::size_t kMostReadAhead = 64;
 
 }  // namespace
 
+/// A guard: this thread arranges elements for a segment, and its stages hold what it allocates.
+class ParallelSegment::Arranging {
+ public:
+  explicit Arranging(const ParallelSegment& segment) noexcept
+      : here_(segment.held_), outer_(std::exchange(current, &segment)) {}
+  ~Arranging() { current = outer_; }
+  Arranging(const Arranging&) = delete;
+  Arranging& operator=(const Arranging&) = delete;
+
+  static thread_local const ParallelSegment* current;
+
+ private:
+  const HeldBytes::Here here_;
+  const ParallelSegment* const outer_;
+};
+
+thread_local const ParallelSegment* ParallelSegment::Arranging::current = nullptr;
+
 ParallelSegment::ParallelSegment(const Services& services, const SegmentOwner& owner,
                                  OrderIteratorPtr input, const OpenContext& context,
                                  std::unique_ptr<Results> results, std::size_t group_limit,
@@ -191,9 +209,10 @@ void ParallelSegment::wait() {
     MutexLock lock(mutex_);
     if (news_ != news_seen_) return;
     consumer_waits_ = true;
+    waits_for_ = Arranging::current;
     late = in_flight_ == 0 || late_;
-    if (std::exchange(reserving_, false)) run_.memory.wake();  // it may take more now
   }
+  run_.line.wake_those_ahead();  // they may not be ahead any more
   if (late) {
     run_.waker.urgent.fetch_add(1, std::memory_order_seq_cst);
     run_.waker.notify();  // all available room must be used now
@@ -252,6 +271,7 @@ bool ParallelSegment::arrange_here() {
     MutexLock lock(mutex_);
     if (news_ != news_seen_) return true;
     consumer_waits_ = true;
+    waits_for_ = Arranging::current;
   }
   bool arranged = false;
   try {
@@ -352,7 +372,7 @@ void ParallelSegment::pull_into(Group& group, std::size_t room) {
     take_snapshot();
     {
       const AtWork at_work(run_.activity, AtWork::Arranges{stopping_});
-      const HeldBytes::Here here(held_);
+      const Arranging arranging(*this);
       const std::size_t most = run_.step_back.alone() ? 1 : sizer_.size();
       puller_.pull(group, std::min({room, most, runner_->most(), before_snapshot()}));
     }
@@ -378,7 +398,7 @@ void ParallelSegment::skip(std::size_t count) {
   const std::uint64_t first = puller_.sequence();
   {
     const AtWork at_work(run_.activity, AtWork::Arranges{stopping_});
-    const HeldBytes::Here here(held_);
+    const Arranging arranging(*this);
     count = std::min(count, before_snapshot());
     puller_.skip(count);
   }
@@ -423,19 +443,24 @@ void ParallelSegment::end_of_input() {
   if (exhausted && !stopping()) exhausted();
 }
 
-// Reserves the bytes for reading in the budget, for this group. Returns false to stop.
+// True if the run's caller waits for this segment, from segment to segment.
+bool ParallelSegment::at_head() const {
+  MutexLock lock(mutex_);
+  return consumer_waits_ && (waits_for_ == nullptr || waits_for_->at_head());
+}
+
+// Reserves the bytes for reading in the budget, for this group. If memory is scarce, reserves all
+// that the group is likely to take, so that it does not find out halfway. Returns false to stop.
 bool ParallelSegment::reserve(Group& group) {
-  const std::uint64_t bytes = group.read_bytes;
+  std::uint64_t bytes = group.read_bytes;
+  if (run_.memory.scarce() && !run_.step_back.alone())
+    bytes = std::max(bytes, sizer_.bytes_of(group.count));
   if (bytes == 0) return true;
   const auto start = Clock::now();
+  const Counted may_be_ahead = run_.line.may_be_ahead();
   for (;;) {
     const std::uint64_t seen = run_.memory.releases();
-    bool ahead = false;
-    {
-      MutexLock lock(mutex_);
-      reserving_ = true;
-      ahead = !consumer_waits_;
-    }
+    const bool ahead = !at_head();
     if (run_.memory.reserve(bytes, ahead)) {
       group.context->promise(bytes);
       break;

@@ -120,6 +120,8 @@ class ParallelSegment final : public Segment, private GroupListener {
   std::size_t before_snapshot() const;
   bool hand_over(Group& group) EXCLUDES(mutex_);
   bool reserve(Group& group);
+  bool at_head() const EXCLUDES(mutex_);
+  class Arranging;
   void end_of_input() EXCLUDES(mutex_);
 
   std::size_t deliver(std::span<ElementRef> out) REQUIRES(mutex_);
@@ -159,6 +161,8 @@ class ParallelSegment final : public Segment, private GroupListener {
   bool arranging_ GUARDED_BY(mutex_) = false;     // a thread does, and no other may
   bool arranged_all_ GUARDED_BY(mutex_) = false;  // no thread needs to any more
   bool consumer_waits_ GUARDED_BY(mutex_) = false;
+  // The segment for which the waiting consumer arranges elements; null: it is the run's caller.
+  const ParallelSegment* waits_for_ GUARDED_BY(mutex_) = nullptr;
   bool late_ GUARDED_BY(mutex_) = false;  // the consumer has waited for a while
   // Counts what a waiting consumer should look at. Changed under the mutex.
   std::atomic<std::uint64_t> news_{0};
@@ -168,7 +172,6 @@ class ParallelSegment final : public Segment, private GroupListener {
   std::size_t blocked_ GUARDED_BY(mutex_) = 0;    // those of them that are blocked
   bool reads_block_ GUARDED_BY(mutex_) = false;
   bool ops_block_ GUARDED_BY(mutex_) = false;
-  bool reserving_ GUARDED_BY(mutex_) = false;  // the order thread may wait for memory
   bool input_ended_ GUARDED_BY(mutex_) = false;
   std::function<void()> exhausted_ GUARDED_BY(mutex_);
   // The item that holds the input's exception, if any.
