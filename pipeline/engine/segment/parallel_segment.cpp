@@ -44,9 +44,14 @@ class ParallelSegment::Arranging {
   Arranging(const Arranging&) = delete;
   Arranging& operator=(const Arranging&) = delete;
 
-  static thread_local const ParallelSegment* current;
+  /// Returns the segment for which this thread arranges elements of this run; null if there is
+  /// none.
+  static const ParallelSegment* of(const Services& run) noexcept {
+    return current != nullptr && &current->run_.activity == &run.activity ? current : nullptr;
+  }
 
  private:
+  static thread_local const ParallelSegment* current;
   const HeldBytes::Here here_;
   const ParallelSegment* const outer_;
 };
@@ -209,7 +214,7 @@ void ParallelSegment::wait() {
     MutexLock lock(mutex_);
     if (news_ != news_seen_) return;
     consumer_waits_ = true;
-    waits_for_ = Arranging::current;
+    waits_for_ = Arranging::of(run_);
     late = in_flight_ == 0 || late_;
   }
   run_.line.wake_those_ahead();  // they may not be ahead any more
@@ -271,7 +276,7 @@ bool ParallelSegment::arrange_here() {
     MutexLock lock(mutex_);
     if (news_ != news_seen_) return true;
     consumer_waits_ = true;
-    waits_for_ = Arranging::current;
+    waits_for_ = Arranging::of(run_);
   }
   bool arranged = false;
   try {
