@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs what takes too long, or depends too much on the machine, for .ci/run, and writes the figures into docs/reliability.md
-# with the date and the machine:
+# Runs what takes too long, or depends too much on the machine, for .ci/run, and writes the figures into
+# bench/results/reliability.md with the date and the machine:
 # - PENSTOCK_KILLS (2,000) kills of a consumer
 # - allocations that fail in bursts, at every 7th place
 # - PENSTOCK_FIGHTS (200) kills of one of three processes that want the same state; a full disk at every step of every file
@@ -23,12 +23,12 @@ if [ -z "$test" ]; then
     towers_trainer_test e2e_train_test
   test=build/release/bin/crash_crash_test
 fi
-page=docs/reliability.md
+page=bench/results/reliability.md
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 cpu=$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)
 
-# figures MARK COMMAND...: runs it and writes the figures that it prints between the page's marks.
+# figures MARK COMMAND...: runs it and writes the figures that it prints between the marks of the page.
 figures() {
   local mark=$1
   shift

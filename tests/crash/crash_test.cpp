@@ -2,7 +2,7 @@
 // run that was never killed.
 //
 // PENSTOCK_KILLS: how many kills (120); the script tools/reliability.sh asks for 2,000 and writes
-// the figures to docs/reliability.md.
+// the figures to bench/results/reliability.md.
 #include <algorithm>
 #include <chrono>
 #include <csignal>

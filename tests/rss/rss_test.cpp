@@ -3,7 +3,7 @@
 // with 1, 2 and 8 threads.
 //
 // PENSTOCK_RSS=full: all graphs and the large images, a quarter of an hour; the script
-// tools/reliability.sh asks for that and writes the figures to docs/reliability.md.
+// tools/reliability.sh asks for that and writes the figures to bench/results/reliability.md.
 // PENSTOCK_RSS_ONLY=PART: of them the graphs with this in their name.
 #include <algorithm>
 #include <array>

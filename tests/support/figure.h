@@ -1,4 +1,4 @@
-// Figures that tests count, for docs/reliability.md.
+// Figures that tests count, for bench/results/reliability.md.
 #pragma once
 
 #include <cstdarg>
