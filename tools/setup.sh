@@ -10,7 +10,7 @@ packages=(g++ cmake ninja-build ccache pkg-config libtbb-dev libboost1.81-dev li
   libgmock-dev libdnnl-dev libicu-dev libfarmhash-dev libabsl-dev libgrpc++-dev libprotobuf-dev protobuf-compiler-grpc
   libgloo-dev libcurl4-openssl-dev libssl-dev)
 if [ "${1:-}" = --checks ]; then
-  packages+=(git clang clang-format clang-tidy lld libclang-rt-dev shellcheck dpkg-dev file openmpi-bin slurm-wlm prometheus graphviz
+  packages+=(git clang clang-format clang-tidy lld libclang-rt-dev shellcheck doxygen dpkg-dev file openmpi-bin slurm-wlm prometheus graphviz
     libfuse3-dev etcd-server nginx-light apache2-bin lighttpd)
 elif [ $# -gt 0 ]; then
   echo "usage: tools/setup.sh [--checks]" >&2
