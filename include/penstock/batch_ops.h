@@ -15,15 +15,15 @@ struct BatchMixOptions {
   /// The number of classes: labels i64 [rows] become f32 [rows, classes]. 0: labels are f32 [rows,
   /// classes] already.
   std::int64_t classes = 0;
-  std::string image = "image";
-  std::string label = "label";
+  std::string image = "image";  ///< component of the images
+  std::string label = "label";  ///< component of the labels
 };
 
 /// Returns an op that mixes the rows of a batch: `batch(n).map_op(mixup({.classes = 1000}))`. Row i
 /// becomes share * row i + (1 - share) * row i - 1 (the first mixes with the last); labels are
-/// mixed the same way. The share is drawn once a batch. The image must be f16, bf16, f32 or f64, of
-/// any shape. Source: Zhang et al., "mixup: beyond empirical risk minimization", 2018; rows are
-/// paired as torchvision does.
+/// mixed the same way. The share is drawn once a batch, with random numbers of the op's own. The
+/// image must be f16, bf16, f32 or f64, of any shape. Source: Zhang et al., "mixup: beyond
+/// empirical risk minimization", 2018; rows are paired as torchvision does.
 ///
 /// Rows that are padding stay as they are. A label outside of [0, classes) is the batch's error.
 /// Throws Error{invalid_argument} for wrong options, and when it is added to a dataset whose

@@ -73,8 +73,8 @@ class Buffer {
   /// not throw.
   virtual void dispose() noexcept = 0;
 
-  std::byte* data_ = nullptr;
-  std::size_t size_ = 0;
+  std::byte* data_ = nullptr;  ///< the memory
+  std::size_t size_ = 0;       ///< its bytes
 
  private:
   std::atomic<unsigned> refs_{0};
@@ -84,12 +84,16 @@ class Buffer {
 template <typename T>
 class Ref {
  public:
+  /// No object.
   Ref() = default;
+  /// Takes a reference of its own to `object`, which may be null.
   explicit Ref(T* object) noexcept : object_(object) {
     if (object_ != nullptr) object_->add_ref();
   }
+  /// Takes another reference to the same object.
   Ref(const Ref& other) noexcept : Ref(other.object_) {}
   Ref(Ref&& other) noexcept : object_(std::exchange(other.object_, nullptr)) {}
+  /// Releases its reference, and takes that of `other`.
   Ref& operator=(Ref other) noexcept {
     std::swap(object_, other.object_);
     return *this;
@@ -100,15 +104,20 @@ class Ref {
 
   /// Returns the object, or null.
   T* get() const noexcept { return object_; }
+  /// Returns the object. REQUIRES: there is one.
   T* operator->() const noexcept { return object_; }
+  /// Returns the object. REQUIRES: there is one.
   T& operator*() const noexcept { return *object_; }
+  /// Returns true if there is an object.
   explicit operator bool() const noexcept { return object_ != nullptr; }
+  /// Returns true if both refer to the same object, or to none.
   friend bool operator==(const Ref& a, const Ref& b) noexcept { return a.object_ == b.object_; }
 
  private:
   T* object_ = nullptr;
 };
 
+/// One reference to a buffer.
 using BufferPtr = Ref<Buffer>;
 
 /// Returns a buffer of exactly `bytes` bytes. Its memory goes back to `allocator` with the last

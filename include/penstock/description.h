@@ -16,7 +16,7 @@ class Description {
   /// A hash of the contents of the files `first` to `last` of a stage.
   struct Contents {
     std::string first, last;  ///< names relative to the data set
-    std::uint64_t hash = 0;
+    std::uint64_t hash = 0;   ///< of all of them
   };
 
   Description() = default;
@@ -39,12 +39,14 @@ class Description {
 
   /// Returns true if contents are wanted. Without them a description reads no file.
   bool wants_contents() const noexcept { return wants_contents_; }
+  /// Returns how many files the contents are wanted of, at most.
   std::size_t most_files() const noexcept { return most_files_; }
   /// Adds the contents of neighbouring files. At most 64 ranges for each source keep states small.
   /// A source of which the contents are unknown adds none.
   void add_contents(std::string first, std::string last, std::uint64_t hash) {
     contents_.push_back({std::move(first), std::move(last), hash});
   }
+  /// Returns all contents that were added.
   const std::vector<Contents>& contents() const noexcept { return contents_; }
 
   /// Returns all options and shards, in the order in which they were added.

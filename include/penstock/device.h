@@ -21,12 +21,13 @@ class Device;
 class DeviceBackend;
 class EventState;
 class StreamState;
+/// A shared device.
 using DevicePtr = std::shared_ptr<Device>;
 /// The place of a call in the source, for reports. Every asynchronous call takes one, by default
 /// its caller's.
 struct Site {
-  const char* file = "";
-  int line = 0;
+  const char* file = "";  ///< of the source
+  int line = 0;           ///< counted from 1
   /// Returns the place of the call, as std::source_location does, which Clang 14 lacks.
   static constexpr Site current(const char* file = __builtin_FILE(),
                                 int line = __builtin_LINE()) noexcept {
@@ -41,8 +42,8 @@ enum class DeviceKind : std::uint8_t { host, cuda, other };
 /// The identity of a device: "cuda:0", "host:1", "other:0". It is a type of its own, so that it
 /// can't be confused with another number.
 struct DeviceId {
-  DeviceKind kind = DeviceKind::host;
-  int index = 0;
+  DeviceKind kind = DeviceKind::host;  ///< of the back end
+  int index = 0;                       ///< of the device, as its back end counts
 
   /// Returns the id that `text` names. Throws Error{invalid_argument} for anything but "host:N" or
   /// "cuda:N": other devices have no name by which they could be opened.
@@ -56,6 +57,7 @@ struct DeviceId {
 /// owner. Thread-safe.
 class EventView {
  public:
+  /// For back ends: a view of an event of this device.
   EventView(Device& device, EventState& state) noexcept : device_(&device), state_(&state) {}
   /// Returns true once all work before the last `record` has ended; also if there was no `record`.
   bool done() const;
@@ -65,7 +67,9 @@ class EventView {
   /// Returns when the event was done, on `Device::now`'s clock. REQUIRES: done(), and recorded at
   /// least once.
   std::int64_t completed_ns() const;
+  /// Returns the event's device.
   Device& device() const noexcept { return *device_; }
+  /// For back ends: returns their data of the event.
   EventState& state() const noexcept { return *state_; }
 
  private:
@@ -75,9 +79,9 @@ class EventView {
 
 /// A copy of `bytes` bytes.
 struct Copy {
-  void* to = nullptr;
-  const void* from = nullptr;
-  std::size_t bytes = 0;
+  void* to = nullptr;          ///< the destination
+  const void* from = nullptr;  ///< the source
+  std::size_t bytes = 0;       ///< how many
 };
 
 /// The part of a stream that its views and the leases that wait for it share. Penstock implements
@@ -85,8 +89,11 @@ struct Copy {
 class StreamCore {
  public:
   virtual ~StreamCore() = default;
+  /// Returns the stream's device.
   virtual Device& device() const noexcept = 0;
+  /// Returns the stream's name in errors and reports.
   virtual const std::string& name() const noexcept = 0;
+  /// For back ends: returns their data of the stream.
   virtual StreamState& state() const = 0;
 };
 
@@ -116,7 +123,9 @@ class StreamView {
   const std::string& name() const noexcept { return core_->name(); }
   /// Returns the runtime's own handle (cudaStream_t), or null where there is none.
   void* native() const;
+  /// Returns the stream's device.
   Device& device() const noexcept { return core_->device(); }
+  /// For back ends: returns their data of the stream.
   StreamState& state() const { return core_->state(); }
   /// Returns true for views of the same `Stream`.
   friend bool operator==(const StreamView&, const StreamView&) = default;
@@ -138,6 +147,7 @@ class Event {
   ~Event();
   /// Returns a view, which this must outlive.
   EventView view() const noexcept { return {*device_, *state_}; }
+  /// Returns a view, as `view` does.
   operator EventView() const noexcept { return view(); }  // NOLINT(google-explicit-constructor)
 
  private:
@@ -159,7 +169,9 @@ class Stream {
   Stream(Stream&&) noexcept;
   Stream& operator=(Stream&&) noexcept;
   ~Stream();
+  /// Returns a view, which may outlive this.
   StreamView view() const noexcept { return StreamView(core_); }
+  /// Returns a view, as `view` does.
   operator StreamView() const noexcept { return view(); }  // NOLINT(google-explicit-constructor)
 
  private:
@@ -170,18 +182,18 @@ class Stream {
 
 /// The memory of a device.
 struct DeviceMemory {
-  std::uint64_t total_bytes = 0;
-  std::uint64_t free_bytes = 0;
+  std::uint64_t total_bytes = 0;  ///< of the device
+  std::uint64_t free_bytes = 0;   ///< of these, free
 };
 
 /// Counts of the requests to a device; they show that a steady state costs nothing.
 struct DeviceCounters {
-  std::uint64_t allocations = 0;
-  std::uint64_t pinned_allocations = 0;
+  std::uint64_t allocations = 0;         ///< of device memory
+  std::uint64_t pinned_allocations = 0;  ///< of host memory
   std::uint64_t pageable_fallbacks = 0;  ///< pinning was refused
-  std::uint64_t copies = 0;
-  std::uint64_t copied_bytes = 0;
-  std::uint64_t host_waits = 0;  ///< `synchronize` calls, without the reaper's waits
+  std::uint64_t copies = 0;              ///< enqueued
+  std::uint64_t copied_bytes = 0;        ///< by these
+  std::uint64_t host_waits = 0;          ///< `synchronize` calls, without the reaper's waits
 };
 
 /// A GPU, the host in the role of one, or a device of your own back end. Thread-safe. `device` or

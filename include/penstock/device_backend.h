@@ -33,15 +33,15 @@ class EventState {
 
 /// Host code as work of a stream, with the memory that it declares to read and write.
 struct HostWork {
-  std::function<void()> run{};
-  std::vector<std::span<const std::byte>> reads{};
-  std::vector<std::span<const std::byte>> writes{};
-  std::int64_t takes_ns = 0;  ///< simulated or slept, after `run`
+  std::function<void()> run{};                       ///< the code
+  std::vector<std::span<const std::byte>> reads{};   ///< memory that it reads
+  std::vector<std::span<const std::byte>> writes{};  ///< memory that it writes
+  std::int64_t takes_ns = 0;                         ///< simulated or slept, after `run`
 };
 
 /// A flag that interrupts one thread's wait. The device guards it.
 struct Kick {
-  bool raised = false;
+  bool raised = false;  ///< the wait is to end
 };
 
 /// A device as `Device` shows it, with the functions that its streams, its events and staging need.

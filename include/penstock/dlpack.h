@@ -14,6 +14,7 @@ namespace penstock {
 /// 1.0 and 1.x). So a pointer to one may be passed as a pointer to the other.
 namespace dlpack {
 
+/// @cond
 enum DeviceType : std::int32_t { kCpu = 1, kCuda = 2, kCudaHost = 3, kExtDev = 12 };
 enum TypeCode : std::uint8_t { kInt = 0, kUInt = 1, kFloat = 2, kBfloat = 4, kBool = 6 };
 
@@ -52,6 +53,7 @@ struct DLManagedTensorVersioned {
   DLTensor dl_tensor;
 };
 inline constexpr std::uint64_t kReadOnly = 1;
+/// @endcond
 
 }  // namespace dlpack
 

@@ -31,12 +31,12 @@ inline constexpr int kDTypeCount = 14;
 
 /// An IEEE binary16, storage only.
 struct Half {
-  std::uint16_t bits;
+  std::uint16_t bits;  ///< sign, 5 bits of exponent, 10 of fraction
 };
 
 /// The upper half of an IEEE binary32, storage only.
 struct BFloat16 {
-  std::uint16_t bits;
+  std::uint16_t bits;  ///< sign, 8 bits of exponent, 7 of fraction
 };
 
 /// Returns the bytes of one value in a tensor's memory; 16 (a `std::string_view`) for `bytes`.
@@ -63,6 +63,7 @@ float float_from_bfloat16(BFloat16 value) noexcept;
 /// The type of a tensor whose values are read as T, as `value`.
 template <typename T>
 struct DTypeOf;
+/// @cond
 template <>
 struct DTypeOf<std::uint8_t> {
   static constexpr DType value = DType::u8;
@@ -119,7 +120,9 @@ template <>
 struct DTypeOf<std::string_view> {
   static constexpr DType value = DType::bytes;
 };
+/// @endcond
 
+/// The dtype whose values have the type T.
 template <typename T>
 inline constexpr DType dtype_of = DTypeOf<T>::value;
 
@@ -134,8 +137,9 @@ concept TensorValue = requires {
 /// itself.
 template <typename T>
 struct StoredAs {
-  using type = T;
+  using type = T;  ///< the stored type
 };
+/// @cond
 template <>
 struct StoredAs<long long> {
   using type = std::int64_t;
@@ -144,7 +148,9 @@ template <>
 struct StoredAs<unsigned long long> {
   using type = std::uint64_t;
 };
+/// @endcond
 static_assert(sizeof(long long) == sizeof(std::int64_t));
+/// The type in which a tensor stores a T.
 template <typename T>
 using Stored = typename StoredAs<T>::type;
 

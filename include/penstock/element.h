@@ -25,9 +25,12 @@ class Names {
   static const Names* intern(std::span<const std::string> names);
   /// Returns the object for this list if there is one, else null. Thread-safe.
   static const Names* known(std::span<const std::string> names);
+  /// Returns true if these are the names, in this order.
   bool equals(std::span<const std::string> names) const noexcept;
 
+  /// Returns the number of names.
   std::size_t size() const noexcept { return names_.size(); }
+  /// Returns name i. REQUIRES: i < size().
   const std::string& operator[](std::size_t i) const noexcept { return names_[i]; }
   /// Returns the position of a name, or -1.
   int find(std::string_view name) const noexcept;
@@ -59,6 +62,7 @@ class Element {
 
   /// Returns the number of components.
   std::size_t size() const noexcept { return size_; }
+  /// Returns true if there are no components.
   bool empty() const noexcept { return size_ == 0; }
   /// Returns component i. REQUIRES: i < size().
   template <std::integral I>

@@ -78,6 +78,7 @@ class [[nodiscard]] Status {
   Status() = default;
   /// Takes an error. Becomes `out_of_memory()` if there is no memory to keep `error` in.
   Status(Error error) noexcept;  // NOLINT(google-explicit-constructor)
+  /// Makes an error without an address.
   Status(ErrorCode code, std::string cause) : Status(Error(code, std::move(cause))) {}
   /// Returns ErrorCode::resource_exhausted without an address; the original is a std::bad_alloc.
   /// Allocates nothing, so it never fails.

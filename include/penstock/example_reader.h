@@ -35,10 +35,12 @@ class ExampleReader {
 
   /// Returns the number of features.
   std::size_t size() const noexcept { return features_.size(); }
-  // Return the values of feature i, in the order of the specs, row-major; the default's if the
-  // feature is missing. REQUIRES: the feature is of that dtype.
+  /// Returns the texts of feature i, in the order of the specs, row-major; the default's if the
+  /// feature is missing. REQUIRES: the feature is of dtype bytes.
   std::span<const std::string_view> texts(std::size_t i) const noexcept { return found_[i].texts; }
+  /// Returns the numbers of feature i, as `texts` does. REQUIRES: it is of dtype f32.
   std::span<const float> floats(std::size_t i) const noexcept { return found_[i].floats; }
+  /// Returns the numbers of feature i, as `texts` does. REQUIRES: it is of dtype i64.
   std::span<const std::int64_t> integers(std::size_t i) const noexcept {
     return found_[i].integers;
   }

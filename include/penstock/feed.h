@@ -50,8 +50,8 @@ struct TowersHeld {
 
 /// The options of a feed.
 struct FeedOptions {
-  FeedMode mode = FeedMode::per_tower;
-  EpochEnd end = EpochEnd::drop;
+  FeedMode mode = FeedMode::per_tower;  ///< how towers share the dataset
+  EpochEnd end = EpochEnd::drop;        ///< the fate of elements that fill no step
   /// False: a batch goes to whichever tower has room first; in all, the batches are the same. For
   /// towers of different speed. Not with EpochEnd::wrap or FeedMode::split.
   bool in_turn = true;
@@ -219,7 +219,7 @@ std::string made_everywhere(const Dataset& batches, const RunOptions& run = {});
 
 /// A dataset, and the devices of the towers that it feeds.
 struct FeedInput {
-  Dataset dataset;
+  Dataset dataset;  ///< of batches
   /// One for each tower. You may leave out a device, which then belongs to other inputs alone.
   std::vector<DevicePtr> devices;
   /// Its `slots` are the most that this input uses on a device.

@@ -16,9 +16,9 @@ namespace penstock {
 
 /// The values that identify the contents of a file, as far as the file system knows them.
 struct FileInfo {
-  std::uint64_t size = 0;
-  std::int64_t mtime_ns = 0;
-  std::uint64_t inode = 0;  ///< FUSE and others give the same file another number at any time
+  std::uint64_t size = 0;     ///< bytes
+  std::int64_t mtime_ns = 0;  ///< of the last write, in nanoseconds since 1970
+  std::uint64_t inode = 0;    ///< FUSE and others give the same file another number at any time
   /// When the inode changed last, by any write, rename, link or chmod. 0: not a file of this
   /// machine.
   std::int64_t ctime_ns = 0;
@@ -54,9 +54,9 @@ struct FileInfo {
 
 /// One read of a group: copies `size` bytes at `offset` to `out`.
 struct ReadRequest {
-  std::uint64_t offset = 0;
-  std::size_t size = 0;
-  std::byte* out = nullptr;
+  std::uint64_t offset = 0;  ///< in the file, in bytes
+  std::size_t size = 0;      ///< bytes to read
+  std::byte* out = nullptr;  ///< where they go
   /// The result: beyond the size at opening data_loss, if it shrank changed, never a short read.
   Status status;
 };
@@ -72,6 +72,7 @@ class File {
   virtual std::optional<FileInfo> now() const noexcept { return info(); }
   /// Returns false once the file is seen to differ from `info`, or was replaced or removed.
   bool unchanged() const noexcept { return now() == info(); }
+  /// Returns the path that the file was opened with.
   virtual const std::string& path() const noexcept = 0;
   /// Carries out every request, in any order, and waits for all of them. Never throws for a failed
   /// read: see `ReadRequest::status`.
@@ -128,6 +129,7 @@ class FileSystem {
                                              std::byte* out);
   /// Returns the identity of a file. Throws Error{not_found}.
   virtual FileInfo info(const std::string& path) = 0;
+  /// Returns true if `path` is a folder.
   virtual bool is_directory(const std::string& path) = 0;
   /// Returns the paths of all regular files below a folder, sorted bytewise. Throws
   /// Error{not_found}. Folders below it without read permission are left out with a warning. Any
@@ -154,6 +156,7 @@ class FileSystem {
   virtual void remove(const std::string& path);
 };
 
+/// A shared file system.
 using FileSystemPtr = std::shared_ptr<FileSystem>;
 
 /// Returns the file system of that name: "pread" (the default), "io_uring" or "mmap". Where the

@@ -10,16 +10,16 @@ namespace penstock {
 
 /// The place of one sample's output in its image. Pixels outside of the image repeat the edge.
 struct FinishSample {
-  std::int32_t top = 0;
-  std::int32_t left = 0;
+  std::int32_t top = 0;   ///< row of the image where the output begins
+  std::int32_t left = 0;  ///< column of the image where the output begins
   std::int32_t flip = 0;  ///< not 0: exchanges left and right, within the crop
 };
 
 /// The options of `finish_images`.
 struct FinishOptions {
-  bool channels_first = true;   ///< false: channels last, as in the input
-  std::array<float, 4> mean{};  ///< of each channel, for values in [0, 255]
-  std::array<float, 4> stddev{1, 1, 1, 1};
+  bool channels_first = true;               ///< false: channels last, as in the input
+  std::array<float, 4> mean{};              ///< of each channel, for values in [0, 255]
+  std::array<float, 4> stddev{1, 1, 1, 1};  ///< of each channel, in the same units
 };
 
 /// Turns images of u8 [n,h,w,c], c at most 4, into f32, f16 or bf16 of [n,c,h',w'] or [n,h',w',c].

@@ -16,14 +16,16 @@ enum class Layout { hwc, chw };
 
 /// The options of `decode_image`.
 struct DecodeOptions {
-  bool orient = false;  ///< applies the EXIF orientation
+  /// Applies the EXIF orientation. Of a PNG, that is in eXIf, or in a raw profile of ImageMagick.
+  bool orient = false;
   /// True: a decoder's warning is an error, unless it changes no pixel, as of stray bytes in front
   /// of a JPEG's marker, or of damaged metadata. False: the decoder's result is used. Images that
   /// are decoded in spite of a warning are counted (DecoderStats::warned).
   bool strict = true;
   /// True: a warning that changes no pixel is an error, too. Not with `strict` = false.
   bool strict_images = false;
-  /// 3: RGB (gray replicated, alpha dropped, CMYK as Pillow converts it); 1: gray.
+  /// 3: RGB (gray replicated, alpha dropped, CMYK as Pillow converts it); 1: gray. Samples of 16
+  /// bits are shifted down to 8.
   int channels = 3;
   /// Bounds for the sizes that files may ask for.
   Limits limits{};
@@ -35,17 +37,18 @@ struct RandomResizedCropOptions {
   double min_ratio = 3.0 / 4.0, max_ratio = 4.0 / 3.0;  ///< width / height
 };
 
-/// The half widths of the random factors, as in torchvision's ColorJitter.
+/// The half widths of the random factors, as in torchvision's ColorJitter; that of hue is at most
+/// 0.5.
 struct ColorJitterOptions {
-  double brightness = 0, contrast = 0, saturation = 0, hue = 0;
+  double brightness = 0, contrast = 0, saturation = 0, hue = 0;  ///< half widths; 0: unchanged
 };
 
 /// The options of `normalize`: (value / 255 - mean) / deviation.
 struct NormalizeOptions {
-  std::array<float, 3> mean{0.485F, 0.456F, 0.406F};  ///< of values scaled to [0, 1]
-  std::array<float, 3> deviation{0.229F, 0.224F, 0.225F};
-  DType dtype = DType::f32;  ///< f32, f16 or bf16
-  Layout layout = Layout::chw;
+  std::array<float, 3> mean{0.485F, 0.456F, 0.406F};       ///< of values scaled to [0, 1]
+  std::array<float, 3> deviation{0.229F, 0.224F, 0.225F};  ///< of the same values
+  DType dtype = DType::f32;                                ///< f32, f16 or bf16
+  Layout layout = Layout::chw;                             ///< order of the output's dimensions
 };
 
 /// A chain of image ops on one component. It runs as one fused pass that writes into the batch row.
@@ -55,7 +58,14 @@ struct NormalizeOptions {
 ///     // {image: bytes []} -> {image: f32 [3,224,224]}
 ///
 /// Output without `normalize`: u8, HWC, RGB. Methods throw Error{invalid_argument} for sizes that
-/// are not positive, or an order that makes no sense (a second decode).
+/// are not positive or do not fit, and for an order that makes no sense (a second decode, or, after
+/// `normalize` or `cast`, anything but `crop` and `random_flip`). Sizes that do not fit an image
+/// whose size is not known then are the element's error.
+///
+/// A JPEG is decoded only where the crop needs it, and at the power-of-two scale that the resize
+/// allows. Damage in bytes that the crop does not need goes unseen; `penstock verify` decodes all.
+/// The random numbers of an op depend on its kind and its place among the ops of that kind: a flip
+/// that is added leaves the crops as they were.
 class ImageOps {
  public:
   /// Crops a random share of the area and aspect ratio, then resizes to `size` x `size`. Source:
@@ -79,12 +89,14 @@ class ImageOps {
   /// Changes brightness, contrast, saturation and hue by random factors, in a random order, with
   /// torchvision's formulas.
   ImageOps color_jitter(ColorJitterOptions options) const;
-  /// Converts to floats: (value / 255 - mean) / deviation.
+  /// Converts to floats: (value / 255 - mean) / deviation, by default with ImageNet's numbers.
   ImageOps normalize(NormalizeOptions options = {}) const;
-  /// Converts to another dtype or layout, and leaves the values as they are (not scaled).
+  /// Converts to u8, f32, f16 or bf16, or to another layout, and leaves the values as they are (not
+  /// scaled).
   ImageOps cast(DType dtype, Layout layout) const;
 
-  /// Returns the same chain for a device to carry out: see Reconstructor in penstock/reconstruct.h.
+  /// Returns the same chain for a device to carry out, over records of coefficients: see
+  /// Reconstructor in penstock/reconstruct.h and docs/staging.md.
   /// Throws Error{invalid_argument} unless the chain begins with a decode and ends in one size.
   ImageOps on_device() const;
 
@@ -103,6 +115,7 @@ class ImageOps {
   struct Chain;
   /// For the library.
   const Chain& chain() const noexcept { return *chain_; }
+  /// For the library.
   explicit ImageOps(std::shared_ptr<const Chain> chain) : chain_(std::move(chain)) {}
 
  private:

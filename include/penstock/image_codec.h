@@ -26,17 +26,16 @@ std::string describe_record_decoding();
 
 /// Counts of all threads' decoding since the process started.
 struct DecodingCounts {
-  DecoderStats images;
+  DecoderStats images;                         ///< all images
   std::array<std::uint64_t, 4> jpeg_scales{};  ///< JPEGs at full size, 1/2, 1/4 and 1/8
   std::uint64_t jpeg_rows = 0;                 ///< decoded, at those scales
   std::uint64_t jpeg_rows_spared = 0;          ///< outside of crops
   std::uint64_t jpeg_own = 0;                  ///< JPEGs decoded by Penstock's own back end
   /// JPEGs that it left to libjpeg-turbo, by reason. Only reasons that occurred are listed.
   std::vector<std::pair<std::string, std::uint64_t>> jpeg_fallback;
-  std::uint64_t on_device = 0;  ///< images left to a device as coefficients
-  /// Image records of each kind that were decoded.
-  std::uint64_t jpeg_coefficients = 0;
-  std::uint64_t jpeg_indexed = 0;
+  std::uint64_t on_device = 0;          ///< images left to a device as coefficients
+  std::uint64_t jpeg_coefficients = 0;  ///< image records of coefficients that were decoded
+  std::uint64_t jpeg_indexed = 0;       ///< indexed image records that were decoded
   /// Seconds of decoding, with all work on the pixels. One group of JPEGs in sixteen is timed, on
   /// each thread.
   double timed_s = 0;

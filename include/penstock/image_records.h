@@ -22,7 +22,7 @@ enum class ImageRecordKind : std::uint8_t {
 
 /// The options of `pack_images`.
 struct ImagePackOptions : FileOptions {
-  ImageRecordKind kind = ImageRecordKind::coefficients;
+  ImageRecordKind kind = ImageRecordKind::coefficients;  ///< the form of the records
   /// For `indexed`. True: Huffman tables that are optimal for each image. False: one set for the
   /// whole file, from a sample of the images; the file is a little larger and decodes faster.
   bool own_tables = false;
@@ -66,9 +66,10 @@ struct ImagePackResult {
 
 /// Writes the images of a folder or pattern as one file of records at `path`. It finds, labels and
 /// orders them as `images` does. Pixels, coefficients, metadata and orientation are those of the
-/// files, and with `keep_tail` so are the bytes after a JPEG's end. Every record is decoded and
-/// compared before it is written, and so is the JPEG that `unpack_image` makes of it. Images that
-/// can't be represented (PNG, CMYK) are stored as they are.
+/// files, and with `keep_tail` so are the bytes after a JPEG's end. Stray bytes between segments,
+/// of which a decoder warns, are dropped. Every record is decoded and compared before it is
+/// written, and so is the JPEG that `unpack_image` makes of it. Images that can't be represented
+/// (PNG, CMYK) are stored as they are.
 ///
 /// The file appears in full or not at all. A call that was stopped or killed leaves `path`.partial,
 /// and the next call continues from it if files and options are the same; it leaves nothing of an

@@ -28,9 +28,11 @@ struct End {};
 /// leaves only at the end: `*` throws the error. To handle errors as values, call `is_error` first.
 class Next {
  public:
+  /// Makes an element.
   explicit Next(Element value) : outcome_(std::move(value)) {}
+  /// Makes the end.
   explicit Next(End) : outcome_(End{}) {}
-  /// REQUIRES: !error.ok().
+  /// Makes an error. REQUIRES: !error.ok().
   explicit Next(Status error) noexcept : outcome_(std::move(error)) {}
 
   /// Returns true for an element.
@@ -44,7 +46,9 @@ class Next {
 
   /// Returns the element. Throws the error, or Error{out_of_range} at the end.
   Element& value();
+  /// Returns or throws as `value` does.
   Element& operator*() { return value(); }
+  /// Returns or throws as `value` does.
   Element* operator->() { return &value(); }
   /// Returns the error. REQUIRES: is_error().
   const Error& error() const { return std::get<Status>(outcome_).error(); }
@@ -58,8 +62,9 @@ enum class OnError {
   /// `next` returns the error in its place; the next call continues after it. Data that changes
   /// during the run (ErrorCode::changed) ends it under every policy.
   fail,
-  /// As if the bad element had been filtered out: batches stay full. Too little memory
-  /// (ErrorCode::resource_exhausted) is no fault of an element, and ends the run. Unless
+  /// As if a filter in front of all else had dropped the bad element: batches stay full. Too little
+  /// memory (ErrorCode::resource_exhausted) is no fault of an element, and ends the run. Its error
+  /// may name the memory that is known to be needed so far; later steps may need more. Unless
   /// `max_errors` or `max_error_share` is set, a run that skips more than half of at least ten
   /// elements gets an error at the end of the epoch, which ends it too.
   skip,
@@ -135,7 +140,9 @@ class Iterator {
   class Impl;
   /// For the library: `Dataset::iterate` makes iterators.
   explicit Iterator(std::unique_ptr<Impl> impl);
+  /// Takes the run of another iterator over.
   Iterator(Iterator&&) noexcept;
+  /// Closes this run, and takes that of another iterator over.
   Iterator& operator=(Iterator&&) noexcept;
   /// Cancels the run and joins its threads.
   ~Iterator();
@@ -148,9 +155,10 @@ class Iterator {
   /// The input iterator of a range-based loop; see `begin`.
   class Elements {
    public:
-    using value_type = Element;
-    using difference_type = std::ptrdiff_t;
+    using value_type = Element;              ///< for std::input_iterator
+    using difference_type = std::ptrdiff_t;  ///< for std::input_iterator
 
+    /// Waits for the first element.
     explicit Elements(Iterator& run) : run_(&run), next_(run.next()) {}
     /// Returns the element. Throws the error that stands in its place.
     Element& operator*() { return *next_; }
@@ -161,6 +169,7 @@ class Iterator {
       next_ = run_->next();
       return *this;
     }
+    /// Returns true at the end of the epoch.
     bool operator==(std::default_sentinel_t) const noexcept { return next_.is_end(); }
 
    private:
@@ -172,6 +181,7 @@ class Iterator {
   ///
   ///     for (ps::Element& batch : run) step(batch);
   Elements begin() { return Elements(*this); }
+  /// Returns the end of such a loop.
   std::default_sentinel_t end() const noexcept { return {}; }
 
   /// Moves to the next epoch and drops the rest of the current one. Returns false if that was the

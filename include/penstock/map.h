@@ -23,11 +23,12 @@ struct MapOptions {
   /// The output's spec; by default the input's. Every result is checked against it.
   std::optional<Spec> output{};
   /// Instead of `output`: the components that the callable sets. Each replaces the input's
-  /// component of that name, or comes after all others.
+  /// component of that name, or comes after all others. The type of a value that a callable of form
+  /// three returns is compared with this when the graph is built, all else for every element.
   std::vector<ComponentSpec> adds{};
   /// True if the callable may wait (I/O, locks): it then runs off the compute threads.
   bool blocking = false;
-  /// False: results are delivered as they finish, the same multiset in any order.
+  /// False: results are delivered as they finish, the same multiset in any order. Loses the index.
   bool ordered = true;
 };
 
@@ -35,13 +36,14 @@ struct MapOptions {
 /// becomes the element's error.
 using ElementFn = std::function<Element(Element&&, Rng&)>;
 /// Form two: fills `out`, whose components are views of the place in the batch (or of a buffer).
-/// Their shapes are those of the declared output spec, which must be of fixed size. The callable
-/// may not keep a view for later.
+/// Their shapes are those of the declared output spec, which must be of fixed size. If the map is
+/// the last stage before a `batch`, `out` is the element's place in the batch. The callable may not
+/// keep a view for later.
 using ViewFn = std::function<void(const Element& in, Element& out, Rng& rng)>;
 /// Form four: takes many elements at a time. Every component of `in` and of `out` has the elements
 /// as its outermost dimension, [n, ...]. The engine chooses n, so no result may depend on it.
 /// Elements in and out have a fixed size. The callable fills `out` in place or replaces its
-/// components.
+/// components. If it throws, it is called again for each element alone, so it may not count calls.
 using BatchFn = std::function<void(const Element& in, Element& out)>;
 /// A callable that decides whether an element stays.
 using Predicate = std::function<bool(const Element&)>;
@@ -82,7 +84,9 @@ concept ValueCallable =
 
 /// Anything callable as Element(Element), Element(Element, Rng&), void(const Element&, Element&,
 /// Rng&), or, with `adds`, Value(const Element&) or Value(const Element&, Rng&). Value is a number,
-/// text or a Tensor.
+/// text or a Tensor. Several threads call it at once: protect state that calls share. It may be
+/// called again for an element that was made already, and must then give the same result for the
+/// same element and random numbers.
 template <typename F>
 concept MapCallable = std::is_invocable_r_v<Element, F&, Element> ||
     std::is_invocable_r_v<Element, F&, Element, Rng&> ||
@@ -135,6 +139,7 @@ WorkOpPtr make_value_op(F fn, MapOptions options) {
 /// True for functions and function objects whose one parameter is an Element by value.
 template <typename F>
 struct TakesElement : std::false_type {};
+/// @cond
 template <>
 struct TakesElement<Element (*)(Element)> : std::true_type {};
 template <typename F>
@@ -146,6 +151,7 @@ template <typename F>
 struct TakesElement<Element (F::*)(Element)> : std::true_type {};
 template <typename F>
 struct TakesElement<Element (F::*)(Element) const> : std::true_type {};
+/// @endcond
 
 /// Returns an op that calls a callable of any form but the fourth.
 template <MapCallable F>

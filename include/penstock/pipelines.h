@@ -13,7 +13,7 @@ namespace penstock {
 ///     ps::Pipeline train = ps::read_pipeline("train.toml");
 ///     ps::Iterator batches = train.dataset.iterate(train.options);
 struct Pipeline {
-  Dataset dataset;
+  Dataset dataset;     ///< the graph
   RunOptions options;  ///< the settings of [run]; the seed is 0 unless [run] sets one
 };
 

@@ -66,21 +66,21 @@ struct BatchRows {
 
 /// A stage as it will run.
 struct PlannedStage {
-  std::string name{};     ///< "shuffle": its kind
-  std::string label{};    ///< "map[2] decode": its name in errors and statistics
-  std::string options{};  ///< "buffer=100, reshuffle=true"
-  Spec spec{};
+  std::string name{};            ///< "shuffle": its kind
+  std::string label{};           ///< "map[2] decode": its name in errors and statistics
+  std::string options{};         ///< "buffer=100, reshuffle=true"
+  Spec spec{};                   ///< of the elements that it gives
   std::int64_t cardinality = 0;  ///< elements; kInfinite, kUnknown
   /// The number of elements, if they can be read by position.
   std::optional<std::uint64_t> indexed_size{};
   /// The source that the stage reads; null for other stages.
   SourcePtr source{};
-  Execution execution = Execution::order;
-  Resume resume = Resume::position;
-  std::optional<BatchInfo> batches{};  ///< its batches, if it makes some
-  std::int64_t prefetch = -1;          ///< batches to prepare ahead of this stage; -1: not said
-  std::size_t uses = 1;                ///< places in the graph
-  int depth = 0;                       ///< 0 on the main line, more on a branch
+  Execution execution = Execution::order;  ///< how it is carried out
+  Resume resume = Resume::position;        ///< the cost of a return to a saved position
+  std::optional<BatchInfo> batches{};      ///< its batches, if it makes some
+  std::int64_t prefetch = -1;              ///< batches to prepare ahead of this stage; -1: not said
+  std::size_t uses = 1;                    ///< places in the graph
+  int depth = 0;                           ///< 0 on the main line, more on a branch
   /// A sentence, if the stage is likely not what you want.
   std::string advice{};
   const Node* node = nullptr;  ///< lives as long as the plan
@@ -92,7 +92,7 @@ struct PlannedSegment {
   /// The output of a segment: values in their order or as they finish, or batches that values were
   /// written into. The input's own values and references end in the segment.
   enum class Gives { values, unordered_values, batches };
-  Gives gives = Gives::values;
+  Gives gives = Gives::values;  ///< the output of this one
   /// The label of the stage that has the values made. Its predicate or key, if any, is the last op.
   std::string owner{};
   std::vector<std::string> order{};     ///< labels of the stages that arrange references
@@ -164,6 +164,7 @@ class Plan {
 
   /// Returns the memory budget in bytes.
   std::uint64_t memory_limit() const noexcept { return memory_limit_; }
+  /// Returns how the budget is divided.
   const BudgetShares& shares() const noexcept { return shares_; }
   /// Returns the bytes of one slot for each place of a batch stage. SIZE_MAX: more than can be
   /// counted.

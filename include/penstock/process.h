@@ -15,6 +15,7 @@ struct CpuTimes {
   /// virtual machine, the host.
   double others_s = 0;
 
+  /// Returns the times between two moments.
   friend CpuTimes operator-(CpuTimes a, const CpuTimes& b) {
     return {a.ran_s - b.ran_s, a.waited_s - b.waited_s, a.throttled_s - b.throttled_s,
             a.others_s - b.others_s};

@@ -120,6 +120,7 @@ struct RemoteStats {
   double latency_ms = 0;            ///< recent time from a request to its answer's first byte
   double bytes_per_second = 0;      ///< recent rate of one connection; 0: unknown
 };
+/// Returns the statistics so far.
 RemoteStats remote_stats() noexcept;
 
 }  // namespace penstock

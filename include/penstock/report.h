@@ -23,7 +23,7 @@ struct Verdict {
 
 /// A report, as text and as JSON.
 struct Report {
-  Verdict verdict;
+  Verdict verdict;  ///< the cause that limits the run
   /// The verdict, a summary, and tables of stages and towers, in 100 columns.
   std::string text;
   /// An object with the fields that docs/profile.md ("The JSON") lists.

@@ -31,6 +31,7 @@ std::array<std::uint32_t, 4> philox4x32(std::array<std::uint32_t, 4> counter,
 /// construct; nothing is computed before the first draw. Not synchronised.
 class Rng {
  public:
+  /// Makes the numbers of op `op` on the element `ordinal`.
   Rng(std::uint64_t key, std::uint64_t ordinal, std::uint32_t op) noexcept
       : key_(key), ordinal_(ordinal), op_(op) {}
 

@@ -42,15 +42,14 @@ struct ServeOptions {
 
 /// The statistics of a worker.
 struct ServeStats {
-  int runs = 0;                ///< connected now
-  std::uint64_t groups = 0;    ///< answered, of all runs so far
-  std::uint64_t elements = 0;  ///< of these groups
-  std::uint64_t refused = 0;   ///< runs of another graph or program, and unknown clients
-  // For `ServeOptions::cache_bytes`:
-  std::uint64_t cache_hits = 0;    ///< elements that had been made for another run
-  std::uint64_t cache_misses = 0;  ///< elements that were asked for first
-  std::uint64_t cache_evicted = 0;
-  std::uint64_t cache_bytes = 0;       ///< in use
+  int runs = 0;                        ///< connected now
+  std::uint64_t groups = 0;            ///< answered, of all runs so far
+  std::uint64_t elements = 0;          ///< of these groups
+  std::uint64_t refused = 0;           ///< runs of another graph or program, and unknown clients
+  std::uint64_t cache_hits = 0;        ///< elements that had been made for another run
+  std::uint64_t cache_misses = 0;      ///< elements that were asked for first
+  std::uint64_t cache_evicted = 0;     ///< elements that made room for others
+  std::uint64_t cache_bytes = 0;       ///< of ServeOptions::cache_bytes, in use
   std::uint64_t cache_peak_bytes = 0;  ///< the most so far
 };
 

@@ -25,6 +25,7 @@ class Shape {
   /// dimensions or one below -1.
   Shape(std::initializer_list<std::int64_t> dims)
       : Shape(std::span<const std::int64_t>(dims.begin(), dims.size())) {}
+  /// Makes a shape of these dimensions. Throws as above.
   explicit Shape(std::span<const std::int64_t> dims) {
     if (dims.size() > kMaxRank) reject(dims);
     for (const std::int64_t dim : dims) {
@@ -34,6 +35,7 @@ class Shape {
   }
   /// A tag for one dimension of 0: the shape of no values.
   struct NoValues {};
+  /// Makes the shape [0].
   constexpr explicit Shape(NoValues /*tag*/) noexcept : rank_(1) {}
   /// Returns a shape that is compatible with any other.
   static Shape unknown_rank();
@@ -42,6 +44,7 @@ class Shape {
   bool has_rank() const noexcept { return rank_ >= 0; }
   /// Returns the number of dimensions; -1 if it is unknown.
   int rank() const noexcept { return rank_; }
+  /// Returns the extent of dimension `axis`. REQUIRES: 0 <= axis < rank().
   std::int64_t operator[](int axis) const noexcept { return dims_[static_cast<std::size_t>(axis)]; }
   /// Returns all extents; none if the rank is unknown.
   std::span<const std::int64_t> dims() const noexcept;
@@ -66,6 +69,7 @@ class Shape {
   /// Returns "[3,?,224]", "[]" for a scalar, "?" for unknown rank.
   std::string to_string() const;
 
+  /// Returns true if ranks and extents are the same.
   friend bool operator==(const Shape& a, const Shape& b) noexcept {
     if (a.rank_ != b.rank_) return false;
     for (int axis = 0; axis < a.rank_; ++axis) {

@@ -36,9 +36,12 @@ class ReadContext {
 /// by component.
 class Row {
  public:
+  /// No row.
   Row() = default;
+  /// Row `index` of the components at `bases`, whose rows lie `strides` bytes apart.
   Row(std::byte* const* bases, const std::size_t* strides, std::size_t index) noexcept
       : bases_(bases), strides_(strides), index_(index) {}
+  /// Returns true if there is a row.
   explicit operator bool() const noexcept { return bases_ != nullptr; }
   /// Returns the memory of component `i` of the output spec, as large as its shape says. Returns
   /// null if the component has no fixed size (byte strings), or is not kept.
@@ -66,6 +69,7 @@ struct WorkItem {
   /// memory. The engine copies tensors that live elsewhere.
   Row row;
 };
+/// The same, for a source.
 using ReadItem = WorkItem;
 
 /// A reader of the records of a source that has no index, front to back. One thread uses it.
@@ -144,6 +148,7 @@ class Source {
   virtual std::unique_ptr<RecordStream> stream() const;
 };
 
+/// A shared source.
 using SourcePtr = std::shared_ptr<const Source>;
 
 }  // namespace penstock

@@ -16,24 +16,45 @@
 namespace penstock {
 
 /// The options that all sources of files share.
+///
+/// While a source is made, reads that fail temporarily are repeated up to four times within 150 ms.
+/// During a run RunOptions::retries decides. If a file changes while it is used, its records are
+/// errors, never a mixture.
 struct FileOptions {
-  FileSystemPtr files{};  ///< null: default_file_system()
+  /// The file system that reads the files; null: default_file_system().
+  FileSystemPtr files{};
   /// Where the offsets of records are kept for the next run: a folder, "beside" the data, or "-"
   /// for nowhere. Empty: $PENSTOCK_INDEX_DIR, which may be any of these, else
-  /// $XDG_CACHE_HOME/penstock, else ~/.cache/penstock.
+  /// $XDG_CACHE_HOME/penstock, else ~/.cache/penstock, made for its owner alone. If it is empty, an
+  /// index next to the data is read, too.
+  ///
+  /// An index is made again when the contents of its file differ. If it can't be written, a warning
+  /// says so once. Files below 4 MiB are scanned each time. Penstock never clears the folder: any
+  /// file in it may be removed at any time.
   std::string index_folder;
   /// Bounds for the sizes that files may ask for.
   Limits limits{};
 };
 
-/// File names and patterns. Braces in a pattern are expanded as in a shell. Matches of a pattern
-/// are sorted; the list keeps its order.
+/// File names and patterns: several files are one source. A pattern may have *, ? and [...] in any
+/// part of the path, and parts ** for any number of folders. Its matches are sorted bytewise; the
+/// list keeps its order. Braces are expanded as in a shell, {000..127} and {train,val}, unless a
+/// file has that very name. Missing files, and patterns without a match, are one
+/// Error{not_found}. A path on a server begins with http://, https://, s3:// or gs://
+/// (docs/remote-data.md). Any other scheme is Error{invalid_argument}.
+///
+/// A folder that may not be read is skipped with a warning; one that can't be listed for another
+/// reason is an error. Hidden files, whose name or that of a folder between begins with a dot, are
+/// skipped and counted in the log; a pattern matches them if it has the dot. Links to folders are
+/// followed. A folder that links reach in more than kMostWays ways is refused, and so is a file
+/// without a size, as those of /proc.
 using Paths = std::vector<std::string>;
 
 /// The options of `images`.
 struct ImagesOptions : FileOptions {
   /// A regular expression with one group: the group's match on the file name is the label's text.
-  /// If the expression has a '/', it is matched with the path. Empty: the name of a folder.
+  /// If the expression has a '/', it is matched with the path. Empty: the name of a folder. The
+  /// syntax is RE2's, without look-around and back-references, in at most 1,024 bytes.
   std::string label_regex{};
   /// The folder whose name is the label's text: 1 is the first below the root, 0 the parent folder.
   /// An image with fewer folders has its parent folder's name. By default it is the first of a
@@ -46,7 +67,9 @@ struct ImagesOptions : FileOptions {
 /// match. Files are skipped if their name, or that of a folder below the root, begins with a dot; a
 /// pattern matches them if it has the dot. Skipped files are counted in the log. The key is the
 /// path below the folder, or below the part of the pattern that has no wildcard. Labels count the
-/// sorted class names. The source does not look into the bytes; the decoder does. Indexed.
+/// sorted class names. The source does not look into the bytes; the decoder does. Indexed. The log
+/// counts the files of a folder that are left out, by extension, and warns of likely images such as
+/// .webp. Links to nothing are refused, and named.
 ///
 /// A file that changed after the source was made fails with changed, a file above the limit with
 /// out_of_range. Throws Error{not_found} if there are no images. Throws Error{invalid_argument}
@@ -78,13 +101,19 @@ struct TarOptions : FileOptions {
 ///     bytes}.
 ///   - Anything else: a bytes component for each extension, by name. With a `cls` or a label
 ///     expression, `label: i64` replaces the component `cls`. Then `key`.
+/// `jpg`, `jpeg` and `png` count as one extension. A warning names extensions that too few samples
+/// have.
 ///
 /// The label is the match of the label expression, else the number in `cls`, else, for images, the
 /// parent folder. A sample that lacks a component is an error that names the component. Samples
 /// without any component, members that belong to none, and hidden members, whose last part begins
-/// with a dot, are skipped and counted in the log. Indexed. Throws Error{not_found} that lists
-/// missing shards. Throws Error{invalid_argument} for a label expression that matches no sample,
-/// and for a shard with members and no sample.
+/// with a dot, are skipped and counted in the log. Members of a key that do not follow each other,
+/// an extension twice, a link, and more than 1,000 members are errors of their sample. A damaged
+/// header, and a shard that is cut within a member, are one error, and the next shard continues.
+/// The log warns, once for all shards, of headers of types V, D, M, N and unknown ones, which are
+/// skipped, of shards without an end-of-archive marker, and of archives behind the end of another.
+/// Indexed. Throws Error{not_found} that lists missing shards. Throws Error{invalid_argument} for a
+/// label expression that matches no sample, and for a shard with members and no sample.
 SourcePtr make_tar_source(const Paths& paths, const TarOptions& options);
 /// Returns the dataset of `make_tar_source`.
 inline Dataset tar(const Paths& paths, const TarOptions& options = {}) {
@@ -101,9 +130,11 @@ struct TFRecordOptions : FileOptions {
 };
 /// Returns a source of TFRecord files: {record: bytes}. Plain files are indexed. If any file is
 /// compressed, the source is a stream. Damaged data is the error of its record, and the next record
-/// continues. A damaged length, a cut or data that can't be inflated costs the rest of the shard:
-/// this is one error, and the next shard continues. Throws Error{not_found} that lists the missing
-/// files.
+/// continues; TensorFlow's reader gives up the rest of the file. A damaged length, a cut (also one
+/// within the 12 bytes of a header, which TensorFlow takes for the end) or data that can't be
+/// inflated costs the rest of the shard: this is one error, and the next shard continues. Bytes
+/// behind the end of gzip or zlib are one error behind the records. Throws Error{not_found} that
+/// lists the missing files.
 SourcePtr make_tfrecord_source(const Paths& paths, const TFRecordOptions& options);
 /// Returns the dataset of `make_tfrecord_source`.
 inline Dataset tfrecord(const Paths& paths, const TFRecordOptions& options = {}) {
@@ -112,14 +143,16 @@ inline Dataset tfrecord(const Paths& paths, const TFRecordOptions& options = {})
 
 /// A feature of a tf.Example that `parse_example` reads.
 struct FeatureSpec {
-  std::string key;                        ///< the name of the feature
-  DType dtype = DType::bytes;             ///< bytes, f32 or i64
-  Shape shape{};                          ///< [] takes one value; [-1] any number
+  std::string key;             ///< the name of the feature
+  DType dtype = DType::bytes;  ///< bytes, f32 or i64
+  Shape shape{};               ///< [] takes one value; one dimension may be -1, for any number
   std::optional<Tensor> default_value{};  ///< for a missing feature; none: an error
   std::string component{};                ///< its name in the element; empty: the key
 };
 /// Returns an op that parses the tf.Example in component `component`. The requested features
-/// replace the component.
+/// replace the component. Values are views of the record where that is possible. A feature that is
+/// missing or has no kind takes its default, else is the element's error. An empty list is an error
+/// even with a default. Of two features of one name the last counts, as in TensorFlow.
 WorkOpPtr parse_example(std::vector<FeatureSpec> features, std::string component = "record",
                         Limits limits = {});
 
@@ -128,8 +161,9 @@ struct SequenceSpec {
   std::string key;              ///< the name of the feature list
   DType dtype = DType::bytes;   ///< bytes, f32 or i64
   std::optional<Shape> step{};  ///< shape of each step; none: steps have any number of values
-  bool allow_missing = false;   ///< a missing list has no steps; of any number, it always does
-  std::string component{};      ///< its name in the element; empty: the key
+  /// True: a missing list has no steps. Without `step` it never has any.
+  bool allow_missing = false;
+  std::string component{};  ///< its name in the element; empty: the key
 };
 /// Returns an op that parses the tf.SequenceExample in component `component`, as TensorFlow's
 /// parse_single_sequence_example does. The features of the context, and then the sequences, replace
@@ -143,8 +177,9 @@ WorkOpPtr parse_sequence_example(std::vector<FeatureSpec> context,
 
 /// Returns a source of CIFAR-10's binary version: {image: u8 [32,32,3], label: i64}. A record has
 /// 3,073 bytes: the label, then the red, the green and the blue plane. A label above 9 is
-/// data_loss. Indexed. Source of the format: https://www.cs.toronto.edu/~kriz/cifar.html. Throws
-/// Error{not_found} that lists the missing files.
+/// data_loss. A truncated file gives its whole rows and then one error. Indexed. Source of the
+/// format: https://www.cs.toronto.edu/~kriz/cifar.html. Throws Error{not_found} that lists the
+/// missing files.
 SourcePtr make_cifar10_source(const Paths& paths, const FileOptions& options);
 /// Returns the dataset of `make_cifar10_source`.
 inline Dataset cifar10(const Paths& paths, const FileOptions& options = {}) {
@@ -155,7 +190,8 @@ inline Dataset cifar10(const Paths& paths, const FileOptions& options = {}) {
 /// file, {label: i64}. Labels of QMNIST, which are i32 [8], count by their first column, the class.
 /// Compressed images and labels are kept in memory; plain images are read when
 /// needed. A file that holds fewer rows than its header says delivers them and then fails once with
-/// data_loss. Indexed. Throws Error{not_found}, and Error{data_loss} for a file that is not IDX.
+/// data_loss. Indexed. Throws Error{not_found}, and Error{data_loss} for a file that is not IDX or
+/// has bytes behind the end of its gzip.
 /// Throws Error{invalid_argument} if images and labels differ in number or the labels are not whole
 /// numbers.
 SourcePtr make_idx_source(const std::string& images_path, const std::string& labels_path,
@@ -173,12 +209,12 @@ requires(N > 1) Dataset
 
 /// The options of `csv`.
 struct CsvOptions : FileOptions {
-  bool header = true;  ///< the first record names the fields
-  char delimiter = ',';
+  bool header = true;    ///< the first record names the fields
+  char delimiter = ',';  ///< between fields; not a quote or an end of line
   /// A column to keep. Its dtype is bytes, i64, f32 or f64.
   struct Column {
-    std::string name;
-    DType dtype = DType::bytes;
+    std::string name;            ///< a field of the header
+    DType dtype = DType::bytes;  ///< bytes, i64, f32 or f64
     /// The text that replaces an empty field, or one that `na_values` lists. None: such a field is
     /// an error, or an empty text for bytes. A number may be "nan".
     std::optional<std::string> default_value{};
@@ -193,13 +229,16 @@ struct CsvOptions : FileOptions {
 /// Returns a source of comma-separated values with RFC 4180 quoting: one scalar component for each
 /// column. Every record must have as many fields as the header, or as the first record. In a file
 /// of several columns, blank lines are skipped; in one of a single column, a blank line is an empty
-/// field, except at the end. Carriage returns in front of an end of line belong to it, so \r\r\n
-/// ends a line, too. If the header does not name the first of several columns, as pandas writes it
-/// for row numbers, it is c0. A byte order mark is skipped. An f32 below 1.2e-38 is 0. Indexed by
-/// line. Throws Error{not_found} that lists missing files. Throws Error{invalid_argument} for files
-/// whose headers differ, headers above 1 MiB, columns that do not exist, have no name or are named
-/// twice, dtypes that a field can't have, and defaults that are not numbers. Throws
-/// Error{data_loss} for files of another format (other_format.h).
+/// field, except at the end. Blank lines, which have spaces at most, may stand in front of a
+/// header. Another number of fields, a quote that is not closed, and a field that is not a number
+/// are errors of the record. Carriage returns in front of an end of line belong to it, so \r\r\n
+/// ends a line, too; a file whose lines end in \r alone is refused. If the header does not name the
+/// first of several columns, as pandas writes it for row numbers, it is c0. A byte order mark is
+/// skipped. An f32 below 1.2e-38 is 0. Indexed by line. Throws Error{not_found} that lists missing
+/// files. Throws Error{invalid_argument} for files whose headers differ, headers above 1 MiB,
+/// columns that do not exist, have no name or are named twice, dtypes that a field can't have, and
+/// defaults that are not numbers. Throws Error{data_loss} for files of another format
+/// (other_format.h).
 SourcePtr make_csv_source(const Paths& paths, const CsvOptions& options);
 /// Returns the dataset of `make_csv_source`.
 inline Dataset csv(const Paths& paths, const CsvOptions& options = {}) {
@@ -207,8 +246,8 @@ inline Dataset csv(const Paths& paths, const CsvOptions& options = {}) {
 }
 
 /// Returns a source of lines: {line: bytes}. A line ends with \n or \r\n, which do not belong to
-/// it, or with the file. Any other \r is text. Indexed. Throws Error{not_found} that lists the
-/// missing files.
+/// it, or with the file. Any other \r is text; TensorFlow drops it everywhere. Indexed. Throws
+/// Error{not_found} that lists the missing files.
 SourcePtr make_text_lines_source(const Paths& paths, const FileOptions& options);
 /// Returns the dataset of `make_text_lines_source`.
 inline Dataset text_lines(const Paths& paths, const FileOptions& options = {}) {
@@ -221,9 +260,10 @@ struct FixedRecordOptions : FileOptions {
   std::uint64_t footer_bytes = 0;  ///< bytes to skip at its end
 };
 /// Returns a source of records of `record_bytes` bytes: {record: u8 [record_bytes]}. They lie
-/// between each file's header and footer. Indexed. Throws Error{not_found} that lists the missing
-/// files, Error{invalid_argument} for records of no bytes, and Error{data_loss} for a file that is
-/// shorter than its header and footer.
+/// between each file's header and footer. A truncated file gives its whole records and then one
+/// error. Any bytes do: the format is not looked at. Indexed. Throws Error{not_found} that lists
+/// the missing files, Error{invalid_argument} for records of no bytes, and Error{data_loss} for a
+/// file that is shorter than its header and footer.
 SourcePtr make_fixed_records_source(const Paths& paths, std::uint64_t record_bytes,
                                     const FixedRecordOptions& options);
 /// Returns the dataset of `make_fixed_records_source`.
@@ -234,10 +274,10 @@ inline Dataset fixed_records(const Paths& paths, std::uint64_t record_bytes,
 
 /// Returns a source of the rows (outermost dimension) of .npy arrays, one array after the other:
 /// {value: <dtype> [...]}. Values of two bytes without a type (V2) are bf16: ml_dtypes and JAX
-/// write bfloat16 so. Indexed. Throws Error{not_found} that lists the missing files, and
-/// Error{data_loss} with the offset of the fault in a header. Throws Error{invalid_argument} for a
-/// dtype that no tensor holds, and for an array without rows, in Fortran order, or with rows that
-/// differ from the first array's.
+/// write bfloat16 so. A truncated file gives its whole rows and then one error. Indexed. Throws
+/// Error{not_found} that lists the missing files, and Error{data_loss} with the offset of the fault
+/// in a header. Throws Error{invalid_argument} for a dtype that no tensor holds, and for an array
+/// without rows, in Fortran order, or with rows that differ from the first array's.
 SourcePtr make_npy_source(const Paths& paths, const FileOptions& options);
 /// Returns the dataset of `make_npy_source`.
 inline Dataset npy(const Paths& paths, const FileOptions& options = {}) {
@@ -288,6 +328,7 @@ inline Dataset generate(std::function<Generator()> make, Spec spec, std::string 
 /// A distribution of numbers: a constant, or a value drawn for each record from the record's own
 /// random numbers.
 struct Distribution {
+  /// The kind of the distribution, and the one that this is.
   enum class Kind { constant, uniform, lognormal, pareto } kind = Kind::constant;
   double a = 0;       ///< constant: the value; uniform: low; lognormal: median; pareto: least
   double b = 0;       ///< uniform: high; lognormal: sigma; pareto: exponent
@@ -295,7 +336,8 @@ struct Distribution {
 };
 
 /// The options of `synthetic`. As text for --synthetic:
-/// "count=10000,bytes=lognormal:110000:0.5,cost_us=50,…".
+/// "count=10000,bytes=lognormal:110000:0.5,cost_us=50,…"; docs/stages.md ("Synthetic records")
+/// lists its keys.
 struct SyntheticOptions {
   std::uint64_t count = 10'000;                               ///< records
   Distribution bytes{Distribution::Kind::constant, 1024, 0};  ///< size of a record
@@ -303,9 +345,8 @@ struct SyntheticOptions {
   Distribution cost_us{};  ///< microseconds of computing for each record, in the stage that follows
   double fault_share = 0;  ///< share of records that fail to read
   /// If both are positive, records are JPEGs of this size, and `bytes` is ignored.
-  int image_height = 0,
-      image_width = 0;  ///< positive: records are JPEGs of this size (bytes is then ignored)
-  std::uint64_t seed = 0;
+  int image_height = 0, image_width = 0;
+  std::uint64_t seed = 0;  ///< other seeds give other records
 };
 /// Returns the options that `text` describes. Throws Error{invalid_argument} naming the part that
 /// is wrong.

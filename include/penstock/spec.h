@@ -12,9 +12,9 @@ namespace penstock {
 
 /// The name, dtype and shape of one component.
 struct ComponentSpec {
-  std::string name;
-  DType dtype = DType::u8;
-  Shape shape;
+  std::string name;         ///< unique within a spec
+  DType dtype = DType::u8;  ///< of its values
+  Shape shape;              ///< dimensions may be Shape::kUnknown, and so may the rank
 
   friend bool operator==(const ComponentSpec&, const ComponentSpec&) = default;
 };
@@ -35,7 +35,9 @@ class Spec {
   std::size_t size() const noexcept { return components_.size(); }
   /// Returns component i. REQUIRES: i < size().
   const ComponentSpec& operator[](std::size_t i) const noexcept { return components_[i]; }
+  /// Returns an iterator over the components, in order.
   auto begin() const noexcept { return components_.begin(); }
+  /// Returns the end of the components.
   auto end() const noexcept { return components_.end(); }
   /// Returns the position of a component, or -1.
   int find(std::string_view name) const noexcept;

@@ -19,27 +19,35 @@ class Dataset;
 /// The options of `shard`.
 struct ShardOptions {
   /// False: a shard keeps the elements whose position modulo count is its index (tf.data). True:
-  /// each shard is one run of neighbours.
+  /// each shard is one run of neighbours: of n elements those from index * n / count up to, but not
+  /// including, (index + 1) * n / count. The input must then have an index.
   bool contiguous = false;
 };
 
 /// The options of `shuffle`.
 struct ShuffleOptions {
   /// Elements buffered, as in tf.data. 0: a perfect shuffle in O(1) memory; the input must have an
-  /// index.
+  /// index. 1 changes nothing, and a buffer as large as the input is uniform; one between is not.
+  /// The buffer holds references of 32 bytes where the input allows it, else values. From the
+  /// 1,025th value on each counts 800 bytes besides its tensors; in an open dataset of `interleave`
+  /// from the 65th on.
+  ///
+  /// The order of a perfect shuffle of up to 4,096 elements is drawn uniformly (Fisher-Yates).
+  /// Above that it is a keyed pseudorandom permutation: a balanced Feistel network of six rounds.
   std::uint64_t buffer = 0;
-  /// The stage's own seed; by default the run's.
+  /// The stage's own seed; by default the run's. Two datasets with the same seed in the same place
+  /// of their graphs have the same order.
   std::optional<std::uint64_t> seed{};
-  /// True: a new order at each epoch and repetition.
+  /// True: a new order at each epoch and repetition. False: always the same.
   bool reshuffle = true;
 };
 
 /// The options of `interleave`.
 struct InterleaveOptions {
-  /// Datasets open at once. This is not the CPU count, because the order must not depend on the
-  /// machine.
+  /// Datasets open at once, from 1 to 2^20. This is not the CPU count, because the order must not
+  /// depend on the machine.
   int cycle = 16;
-  int block = 1;  ///< elements taken in a row from one dataset
+  int block = 1;  ///< elements taken in a row from one dataset, at least 1
 };
 
 /// The options of `batch`.
@@ -50,10 +58,10 @@ struct BatchOptions {
 
 /// The options of `padded_batch`.
 struct PaddedBatchOptions {
-  /// The shape of each component in order. -1: as long as the longest of the batch. Empty: all -1
-  /// where the spec is unknown.
+  /// The shape of each component in order. -1: as long as the longest of the batch, so that lengths
+  /// differ between batches. Empty: the specs of the components, -1 where these are unknown.
   std::vector<Shape> shapes{};
-  /// The padding value of each component in order; empty: 0.
+  /// The padding value of each component in order; empty: 0, and the empty text.
   std::vector<double> values{};
   bool drop_remainder = false;  ///< as in BatchOptions
 };
@@ -76,9 +84,9 @@ class MixWeights {
  public:
   /// A change of weights.
   struct Change {
-    std::uint64_t epoch = 0;
-    std::uint64_t draw = 0;  ///< of the mixture, counted in each pass
-    std::vector<double> weights;
+    std::uint64_t epoch = 0;      ///< counted from 0
+    std::uint64_t draw = 0;       ///< of the mixture, counted in each pass
+    std::vector<double> weights;  ///< of the inputs, in order
 
     friend bool operator==(const Change&, const Change&) = default;
   };
@@ -93,7 +101,7 @@ class MixWeights {
   /// Changes the weights from the first draw that no run has made yet; elements are drawn ahead of
   /// their delivery. Returns the change. Also throws for another number of weights.
   Change set(std::vector<double> weights) const;
-  /// Returns all changes so far.
+  /// Returns all changes so far. To repeat a run, begin it with weights made of these.
   std::vector<Change> changes() const;
 
   class Record;
@@ -125,7 +133,7 @@ struct WindowOptions {
   bool drop_remainder = false;  ///< drops windows that are short
 };
 
-/// The options of `group_by_window`. Set `size` or `size_of`, not both.
+/// The options of `group_by_window`. Set `size` or `size_of`, not both, and not none.
 struct GroupOptions {
   std::int64_t size = 0;  ///< elements of a window
   /// Returns the elements of a window of this key; at least 1. Instead of `size`.
@@ -151,12 +159,16 @@ struct BucketOptions {
   /// Instead of `sizes`: a batch has as many elements as fit when all are padded to the longest, in
   /// units of length.
   std::int64_t tokens = 0;
-  bool pad_to_boundary = false;  ///< pads unknown dimensions to bounds[i] - 1
-  bool no_padding = false;       ///< shapes must agree within a batch
-  bool drop_remainder = false;   ///< drops the rest in the buckets at the end
+  /// True: pads unknown dimensions to bounds[i] - 1. A length not below the last bound is the
+  /// element's error.
+  bool pad_to_boundary = false;
+  bool no_padding = false;      ///< shapes must agree within a batch; with no option of padding
+  bool drop_remainder = false;  ///< drops the rest in the buckets at the end
   /// Batches of a bucket that come one after another, so that a feed of so many towers gives each
-  /// of them a batch of the same bucket at every step. At the end, the rest of a bucket is divided
-  /// into so many batches, or dropped if it has fewer elements. Only with `sizes`.
+  /// of them (FeedMode::per_tower) a batch of the same bucket at every step. A bucket gives nothing
+  /// until it has a batch for each tower. At the end, the rest of a bucket is divided into so many
+  /// batches, or dropped if it has fewer elements. A batch that fails is missing in its round, and
+  /// later steps then have batches of two buckets. Only with `sizes`.
   int towers = 1;
   std::vector<Shape> shapes{};   ///< as in PaddedBatchOptions
   std::vector<double> values{};  ///< as in PaddedBatchOptions
@@ -168,7 +180,8 @@ struct PackOptions {
   std::int64_t open = 16;   ///< rows that are filled at a time
   /// The padding value of each component in order; empty: 0.
   std::vector<double> values{};
-  std::string segment = "segment";    ///< i32 component that counts a row's sequences from 1
+  /// The i32 component that counts a row's sequences from 1, and is 0 at padding.
+  std::string segment = "segment";
   std::string position = "position";  ///< i32 component that counts within a sequence from 0
 };
 
@@ -182,7 +195,8 @@ struct ScanOptions {
 
 /// The options of `rejection_resample`.
 struct ResampleOptions {
-  /// The input's distribution, if you know it. Otherwise it is estimated from the elements so far.
+  /// The shares of the input's classes, if you know them; the sum need not be 1. Empty: the stage
+  /// takes those of the elements so far, without classes that have not occurred yet.
   std::vector<double> initial{};
   /// The stage's own seed; by default the run's.
   std::optional<std::uint64_t> seed{};

@@ -20,10 +20,10 @@ struct Flight;
 /// A component of a staged batch, in device memory. For dtype bytes, `data` are shape.volume() + 1
 /// offsets (u64) into `text`.
 struct DeviceTensor {
-  DType dtype = DType::u8;
-  Shape shape{};
-  std::byte* data = nullptr;
-  std::byte* text = nullptr;
+  DType dtype = DType::u8;    ///< of the values
+  Shape shape{};              ///< outermost first
+  std::byte* data = nullptr;  ///< the values, row-major
+  std::byte* text = nullptr;  ///< null unless of dtype bytes
 
   /// Returns the bytes of the values: volume times the size of one.
   std::size_t nbytes() const { return static_cast<std::size_t>(shape.volume()) * size_of(dtype); }

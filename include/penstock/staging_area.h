@@ -16,9 +16,9 @@ namespace penstock {
 
 /// Rows of a batch in host memory. The piece keeps them alive.
 struct Piece {
-  Element batch{};
-  std::int64_t first = 0;
-  std::int64_t count = 0;
+  Element batch{};         ///< the batch
+  std::int64_t first = 0;  ///< the first of the rows
+  std::int64_t count = 0;  ///< how many
   /// True if the same rows are staged more than once, so that their memory was not written for this
   /// piece.
   bool shared = false;

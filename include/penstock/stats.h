@@ -53,9 +53,9 @@ struct DecoderStats {
 
 /// The delivery of an epoch that was delivered to its end.
 struct EpochStats {
-  std::uint64_t epoch = 0;
-  std::uint64_t elements = 0;
-  std::uint64_t batches = 0;
+  std::uint64_t epoch = 0;        ///< counted from 0
+  std::uint64_t elements = 0;     ///< delivered, as samples
+  std::uint64_t batches = 0;      ///< delivered
   std::uint64_t skipped = 0;      ///< bad elements that were left out
   std::uint64_t padded_rows = 0;  ///< in the batches
   /// Elements that the graph has in an epoch. -1 where the graph does not tell, here and below.
@@ -70,18 +70,18 @@ struct EpochStats {
 /// A change that the engine made to a run while it ran. None changes the elements that are
 /// delivered.
 struct Decision {
-  double at_s = 0;   ///< since the run began
-  std::string knob;  ///< "threads", "reading threads", "groups read ahead", "slots"
-  std::uint64_t from = 0;
-  std::uint64_t to = 0;
-  std::string reason;  ///< with its figures
+  double at_s = 0;         ///< since the run began
+  std::string knob;        ///< "threads", "reading threads", "groups read ahead", "slots"
+  std::uint64_t from = 0;  ///< before the change
+  std::uint64_t to = 0;    ///< after it
+  std::string reason;      ///< with its figures
 };
 
 /// The statistics of a run.
 struct Stats {
   std::vector<StageStats> stages;  ///< in the order in which data flows
-  MemoryStats memory;
-  ErrorStats errors;
+  MemoryStats memory;              ///< of the budget
+  ErrorStats errors;               ///< elements that failed
   std::uint64_t elements = 0;      ///< delivered
   std::uint64_t batches = 0;       ///< delivered
   std::vector<EpochStats> epochs;  ///< the last 1,000 that ended
@@ -94,7 +94,7 @@ struct Stats {
   /// Groups that this process made; 0 without workers.
   std::uint64_t groups_made_here = 0;
 
-  std::uint64_t seed = 0;
+  std::uint64_t seed = 0;        ///< of the run
   std::uint64_t slot_bytes = 0;  ///< of a batch; 0: batches differ, or there are none
   std::string guarantee{};       ///< "EXACT", as Dataset::guarantee
   std::uint64_t epoch = 0;       ///< that is delivered now, counted from 0

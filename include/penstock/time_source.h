@@ -34,8 +34,8 @@ class TimeSource {
 
   /// The order of threads that could run at the same simulated moment.
   struct Rank {
-    int device = 0;
-    int stream = 0;
+    int device = 0;  ///< compared first
+    int stream = 0;  ///< compared second
     friend auto operator<=>(const Rank&, const Rank&) = default;
   };
 

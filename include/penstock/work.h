@@ -30,9 +30,9 @@ class WorkContext : public ReadContext {
   static Status cancelled_status();
 
  protected:
-  std::uint64_t key_ = 0;
-  std::uint32_t op_ = 0;
-  const std::atomic<bool>* cancelled_ = nullptr;  // none: never
+  std::uint64_t key_ = 0;                         ///< of the seed and the epoch
+  std::uint32_t op_ = 0;                          ///< tells ops apart
+  const std::atomic<bool>* cancelled_ = nullptr;  ///< null: never
 };
 
 /// The work of a map, apart from its scheduling. Immutable and thread-safe: many threads call
@@ -81,6 +81,7 @@ class WorkOp {
   virtual bool deterministic() const { return true; }
 };
 
+/// A shared op.
 using WorkOpPtr = std::shared_ptr<const WorkOp>;
 
 }  // namespace penstock

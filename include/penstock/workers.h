@@ -60,8 +60,8 @@ struct WorkerOptions {
 
 /// The work of a worker for a run.
 struct WorkerStats {
-  std::string address;
-  bool connected = false;
+  std::string address;     ///< "HOST:PORT"
+  bool connected = false;  ///< now
   /// Why it is not connected, or is left out; empty: no problem is known.
   std::string problem;
   int threads = 0;             ///< of the worker
@@ -69,8 +69,8 @@ struct WorkerStats {
   std::uint64_t elements = 0;  ///< of these groups
   /// Elements of these that had been made for another run (`cache_bytes`).
   std::uint64_t shared = 0;
-  std::uint64_t sent_bytes = 0;
-  std::uint64_t received_bytes = 0;
+  std::uint64_t sent_bytes = 0;      ///< to the worker
+  std::uint64_t received_bytes = 0;  ///< from the worker
   std::uint64_t unpacked_bytes = 0;  ///< of the same answers, uncompressed
   double busy_s = 0;                 ///< in which its threads worked for these groups
   /// Mean time from the request to the answer, less its work and waits.

@@ -38,8 +38,11 @@ class Array {
   /// Sets all values. REQUIRES: f32 in host memory.
   void fill(float value) noexcept;
 
+  /// Returns the type of a value.
   DType dtype() const noexcept { return dtype_; }
+  /// Returns the extent of each dimension.
   const Shape& shape() const noexcept { return shape_; }
+  /// Returns the extent along `axis`. REQUIRES: 0 <= axis < the rank.
   std::int64_t dim(int axis) const noexcept { return shape_[axis]; }
   /// Returns the number of values of one row: of all dimensions but the outermost.
   std::int64_t row_size() const noexcept;
@@ -55,12 +58,14 @@ class Array {
   /// use the pointer.
   float* data() noexcept { return as<float>(); }
   const float* data() const noexcept { return as<float>(); }
+  /// Returns all values. REQUIRES: f32.
   std::span<float> values() noexcept { return {data(), size_}; }
   std::span<const float> values() const noexcept { return {data(), size_}; }
 
   /// Returns the memory of the values, whatever their dtype.
   std::byte* bytes() noexcept { return data_; }
   const std::byte* bytes() const noexcept { return data_; }
+  /// Returns the memory of the values as that of values of type T.
   template <typename T>
   T* as() noexcept {
     return reinterpret_cast<T*>(data_);

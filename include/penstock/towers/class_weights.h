@@ -12,7 +12,7 @@ namespace penstock::towers {
 struct ClassWeight {
   /// The class's name, or its label where classes have no names.
   std::string name;
-  double weight = 1;
+  double weight = 1;  ///< at least 0
 };
 
 /// Returns "cat 1, dog 2.5", with all digits; an empty text for no weights.

@@ -40,12 +40,13 @@ class Classifier : public Model {
   Array scores(const Pass& pass) override;
 
  protected:
+  /// A callable that makes a layer.
   using LayerMaker = std::function<LayerPtr(const Scope&)>;
   /// Makes the layers, one after the other. If the scope has parts, the layers are divided evenly
   /// among them, and activations are copied from one part to the next. Throws
   /// Error{invalid_argument} for more parts than layers.
   void build(const Scope& scope, const std::vector<LayerMaker>& makers);
-  L2 decay_;
+  L2 decay_;  ///< the weight decay, part of the loss
 
  private:
   Sequential layers_;

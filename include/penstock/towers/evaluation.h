@@ -23,17 +23,17 @@ std::string_view name_of(Measure measure) noexcept;
 /// empty if no row or every row is of the class, `recall` if no row is, and `precision` if the
 /// class is never predicted.
 struct ClassFigures {
-  std::string name{};     ///< empty: use its label
-  std::int64_t rows = 0;  ///< of the class
-  std::optional<double> precision{}, recall{}, auc{};
+  std::string name{};                                  ///< empty: use its label
+  std::int64_t rows = 0;                               ///< of the class
+  std::optional<double> precision{}, recall{}, auc{};  ///< empty: see Evaluation
 };
 
 /// The figures of an evaluation. Each is a mean over rows, weighted where rows have weights.
 struct Evaluation {
   std::uint64_t step = 0;  ///< updates made before it
   double loss = 0;         ///< without regularisation
-  double accuracy = 0;
-  std::int64_t rows = 0;
+  double accuracy = 0;     ///< share of rows whose class is predicted
+  std::int64_t rows = 0;   ///< evaluated
   /// Figures of class 1 if there are two classes. With more classes, they are the mean over the
   /// classes that occur, as scikit-learn's "macro". Empty for models that do not tell classes
   /// apart. `auc` is also empty beyond ClassMetrics::kMostScores scores, or if all rows are of one

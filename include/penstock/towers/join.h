@@ -19,9 +19,8 @@ struct JoinOptions {
   std::string role{};         ///< "chief" or "worker": other roles do not train
   std::optional<int> rank{};  ///< the place in the list of its role
   std::string rendezvous{};   ///< "grpc://host:port" of rank 0, or "etcd://host:port/job"
-  // PEM files, and a secret that the whole job shares. They are needed beyond loopback.
-  std::string tls_certificate{}, tls_key{}, tls_authority{};
-  std::string token{};
+  std::string tls_certificate{}, tls_key{}, tls_authority{};  ///< PEM files; needed beyond loopback
+  std::string token{};  ///< a secret that the whole job shares; needed beyond loopback
   /// "ordered", or "ring", whose bits depend on the number of processes.
   std::string exchange = "ordered";
   std::string compress = "none";  ///< or "bf16"
@@ -30,8 +29,7 @@ struct JoinOptions {
   std::string interface {};  ///< network interface of gloo; empty: loopback
   bool insecure = false;     ///< allows unencrypted values over that interface
   /// A process that is silent for this long is lost.
-  std::chrono::milliseconds peer_timeout{
-      10'000};  ///< a process that is silent for this long is lost
+  std::chrono::milliseconds peer_timeout{10'000};
   /// The time for all processes to arrive.
   std::chrono::milliseconds join_timeout{300'000};
   /// Settings that all processes must have in common, by name: "learning rate". A difference ends

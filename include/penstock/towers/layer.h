@@ -16,10 +16,10 @@ class Gpu;
 
 /// The facts that a layer may know of its step. They are the same for all layers of a step.
 struct Pass {
-  bool training = false;
-  std::uint64_t seed = 0;
-  std::uint64_t step = 0;
-  int tower = 0;
+  bool training = false;   ///< false: evaluation or prediction
+  std::uint64_t seed = 0;  ///< of the run
+  std::uint64_t step = 0;  ///< updates made before it
+  int tower = 0;           ///< of the job, from 0
   /// Rows that hold samples. The rows after them are padding and must influence nothing.
   std::int64_t valid_rows = 0;
   /// Row r is element first + r * stride of the step, on whichever tower it lies. This number keys
@@ -46,6 +46,7 @@ class Layer {
   /// needed returns an empty array.
   virtual const Array& backward(const Array& gradient, const Pass& pass) = 0;
 };
+/// The owner of a layer.
 using LayerPtr = std::unique_ptr<Layer>;
 
 /// Layers one after the other.

@@ -84,17 +84,18 @@ class Model {
   /// scores.
   virtual Array scores(const Pass& /*pass*/) { return {}; }
 };
+/// The owner of a model.
 using ModelPtr = std::unique_ptr<Model>;
 
 /// A component that a model reads, and the forms that it accepts.
 struct TakenComponent {
   /// A dtype and a shape that the model accepts.
   struct Form {
-    DType dtype = DType::u8;
-    Shape shape{};  ///< a dimension of -1 is any, also an unknown one
+    DType dtype = DType::u8;  ///< of its values
+    Shape shape{};            ///< a dimension of -1 is any, also an unknown one
   };
-  std::string name;
-  std::vector<Form> forms;
+  std::string name;         ///< in the element
+  std::vector<Form> forms;  ///< one of these fits
 };
 
 /// A model by name, with settings that are known to train it well.

@@ -26,6 +26,7 @@ class Optimizer {
   virtual void apply(Variable& variable, std::span<Array> slots, float rate,
                      std::uint64_t step) const = 0;
 };
+/// A shared optimizer.
 using OptimizerPtr = std::shared_ptr<const Optimizer>;
 
 /// Returns the optimizer that `text` describes:
@@ -42,8 +43,8 @@ OptimizerPtr make_optimizer(const std::string& text);
 
 /// The options of updates.
 struct UpdateOptions {
-  OptimizerPtr optimizer = make_optimizer("sgd");
-  Schedule schedule = Schedule::constant(0.01);
+  OptimizerPtr optimizer = make_optimizer("sgd");  ///< sgd by default
+  Schedule schedule = Schedule::constant(0.01);    ///< of the learning rate
   /// Scales gradients so that the norm of all together is at most this; 0: they stay as they are.
   float clip_norm = 0;
   /// Ends the run with Error{diverged} at a loss, or a norm of gradients, that is no number, or at
@@ -53,8 +54,8 @@ struct UpdateOptions {
 
 /// The arrays that the optimizer keeps for a variable, and their place.
 struct Slots {
-  std::span<Array> arrays{};
-  Gpu* gpu = nullptr;
+  std::span<Array> arrays{};  ///< as many as the optimizer needs
+  Gpu* gpu = nullptr;         ///< null: in host memory
 };
 
 }  // namespace penstock::towers

@@ -20,7 +20,7 @@ namespace penstock::towers {
 struct OwnParameter {
   std::string name{};        ///< "layer1.weight"
   DType dtype = DType::f32;  ///< or f64, which is summed as f64
-  Shape shape{};
+  Shape shape{};             ///< of value and gradient
   void* value = nullptr;     ///< only `share_values` needs it
   void* gradient = nullptr;  ///< is replaced by the combination; stays where it is
 };
@@ -35,7 +35,7 @@ struct OwnTower {
 
 /// The options of an exchange.
 struct ParameterExchangeOptions {
-  Combine combine = Combine::average;
+  Combine combine = Combine::average;  ///< how gradients become one
   /// Bytes of gradients that are exchanged in one piece, as soon as backward passes have made them.
   std::size_t bucket_bytes = std::size_t{4} << 20;
   double timeout_s = 600;  ///< how long towers wait for each other

@@ -43,9 +43,9 @@ std::string_view name_of(StrategyKind kind) noexcept;
 
 /// The options of a strategy.
 struct StrategyOptions {
-  StrategyKind kind = StrategyKind::replicated;
-  Combine combine = Combine::average;
-  UpdateOptions update{};
+  StrategyKind kind = StrategyKind::replicated;  ///< which strategy
+  Combine combine = Combine::average;            ///< how gradients become one
+  UpdateOptions update{};                        ///< how a gradient changes variables
   /// For sync_replicas: gradients for each update; 0: as many as towers.
   int aggregate = 0;
   /// For async: the age, in updates, above which gradients are dropped; -1: none are dropped.
@@ -120,6 +120,7 @@ class Strategy {
   /// Continues after update `step`: the values of tower 0 and the slots have been restored.
   virtual void restore(std::uint64_t step) = 0;
 };
+/// The owner of a strategy.
 using StrategyPtr = std::unique_ptr<Strategy>;
 
 /// Returns a strategy for the variables in `store`, which is packed and outlives the strategy.

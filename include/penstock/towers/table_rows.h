@@ -18,6 +18,7 @@ class TableRows {
   /// rising order.
   using Fetch = std::function<void(std::span<const std::int64_t> rows)>;
 
+  /// Makes a table whose rows `fetch` brings.
   explicit TableRows(Fetch fetch) : fetch_(std::move(fetch)) {}
 
   /// Begins a step, which has read no rows.

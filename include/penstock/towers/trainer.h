@@ -29,9 +29,9 @@ struct TrainOptions {
   /// host devices. 0: the number of devices, or of the towers in the checkpoint that the run is
   /// resumed from.
   int virtual_towers = 0;
-  int towers_in_turn = 1;   ///< on each device; set by the trainer
-  std::int64_t batch = 64;  ///< rows of each tower's batches
-  std::uint64_t epochs = 1;
+  int towers_in_turn = 1;    ///< on each device; set by the trainer
+  std::int64_t batch = 64;   ///< rows of each tower's batches
+  std::uint64_t epochs = 1;  ///< of the training data
   /// The model's name. Checkpoints keep it, and a run does not resume from another model's; empty:
   /// none is kept.
   std::string model{};
@@ -82,14 +82,14 @@ struct TrainOptions {
 
 /// The result of a step.
 struct StepReport {
-  std::uint64_t step = 0;  ///< updates made before this one
-  std::uint64_t epoch = 0;
-  double loss = 0;      ///< the mean over all towers' rows, with regularisation
-  double accuracy = 0;  ///< of the same rows
-  double rate = 0;      ///< the learning rate
-  std::int64_t rows = 0;
-  double own_loss = 0;  ///< the mean over the rows of this process's towers
-  std::int64_t own_rows = 0;
+  std::uint64_t step = 0;     ///< updates made before this one
+  std::uint64_t epoch = 0;    ///< counted from 0
+  double loss = 0;            ///< the mean over all towers' rows, with regularisation
+  double accuracy = 0;        ///< of the same rows
+  double rate = 0;            ///< the learning rate
+  std::int64_t rows = 0;      ///< of all towers
+  double own_loss = 0;        ///< the mean over the rows of this process's towers
+  std::int64_t own_rows = 0;  ///< of this process's towers
 };
 
 /// A receiver of a run's events. Towers' threads call `on_step`, one call at a time and in the
@@ -122,10 +122,10 @@ struct TrainResult {
   std::vector<float> losses{};             ///< of each step of this run
   std::optional<Evaluation> evaluation{};  ///< the last one
   double train_s = 0;                      ///< seconds in steps, from the first batch on
-  std::uint64_t elements = 0;
-  FeedStats feed{};
-  StrategyStats strategy{};
-  std::uint64_t digest = 0;  ///< of the variables
+  std::uint64_t elements = 0;              ///< that steps took
+  FeedStats feed{};                        ///< of the batches
+  StrategyStats strategy{};                ///< of the exchanges
+  std::uint64_t digest = 0;                ///< of the variables
   // With parameter servers these are the chief's figures. `steps` and `strategy` are then those of
   // all processes.
   std::uint64_t losses_of_processes = 0;  ///< how often a process was lost

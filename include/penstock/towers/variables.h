@@ -26,8 +26,8 @@ class VariableStore;
 ///     float keep = variable.accumulate();  // then gradient = keep * gradient + …, or enqueue that
 ///     variable.added();
 struct Variable {
-  std::string name;  ///< "conv1/weights"
-  Array value;
+  std::string name;           ///< "conv1/weights"
+  Array value;                ///< one tower's copy
   Array gradient;             ///< meaningless unless has_gradient
   bool has_gradient = false;  ///< set by the backward pass, cleared before each step
   bool trainable = true;      ///< false: a statistic, such as a moving average; has no gradient
@@ -58,6 +58,7 @@ struct Variable {
 
 /// The initial values of a variable: a function of the seed and its name alone.
 struct Initializer {
+  /// The kind of the distribution, and the one that this is.
   enum class Kind { constant, normal, truncated_normal, uniform } kind = Kind::constant;
   float scale = 0;  ///< the constant, the standard deviation, or the bound of [-scale, scale)
 
@@ -80,14 +81,14 @@ struct Initializer {
 
 /// The options of a variable; see Variable.
 struct VariableOptions {
-  Initializer initializer{};
-  bool trainable = true;
-  bool by_rows = false;
+  Initializer initializer{};  ///< of its values
+  bool trainable = true;      ///< false: updates leave it as it is
+  bool by_rows = false;       ///< a table of which a step reads some rows
 };
 
 /// One of the devices that a tower's model is divided among.
 struct Part {
-  DevicePtr device{};
+  DevicePtr device{};  ///< the device
   Gpu* gpu = nullptr;  ///< null: the host computes
 };
 

@@ -33,19 +33,22 @@ Combiner parse_combiner(const std::string& text);
 /// The operations on a number, in this order; computed in f32.
 struct Normalizer {
   bool log1p = false;  ///< log(1 + x)
-  float subtract = 0;
-  float divide = 1;
+  float subtract = 0;  ///< from x, then
+  float divide = 1;    ///< x by this
   /// Any other operation, on all values of a feature, after the ones above. `name` is its name in
   /// the graph's fingerprint.
   std::function<void(std::span<float>)> function{};
-  std::string name{};
+  std::string name{};  ///< of `function`
 
+  /// Returns true if it changes no value.
   bool is_identity() const noexcept {
     return !log1p && subtract == 0 && divide == 1 && function == nullptr;
   }
+  /// Applies all operations to the values of a feature.
   void apply(std::span<float> values) const;
 };
 
+/// The options of a numeric column.
 struct NumericOptions {
   DType dtype = DType::f32;  ///< of the feature: f32, f64 (not in a tf.Example) or i64
   /// The shape of one example's feature; a sequence has any number of these.
@@ -53,10 +56,11 @@ struct NumericOptions {
   /// The values of a missing feature: one for all, or as many as the shape has. Empty: a missing
   /// feature is an error.
   std::vector<double> default_value{};
-  Normalizer normalizer{};
-  bool sequence = false;
+  Normalizer normalizer{};  ///< applied to each value
+  bool sequence = false;    ///< each value, of shape `shape`, is a step
 };
 
+/// The options of a categorical column.
 struct CategoricalOptions {
   DType dtype = DType::bytes;  ///< bytes or i64; identity columns are always of i64
   /// The number of values of one example; values that are empty or -1 then count as missing. 0: any
@@ -73,27 +77,32 @@ struct CategoricalOptions {
   bool sequence = false;  ///< each value is a step
 };
 
+/// The options of an embedding.
 struct EmbeddingOptions {
-  std::int64_t dimension = 0;
-  Combiner combiner = Combiner::mean;
+  std::int64_t dimension = 0;          ///< numbers in a row of the table
+  Combiner combiner = Combiner::mean;  ///< of the rows of an example
   /// Nothing: a truncated normal distribution with a standard deviation of 1 / sqrt(dimension).
   std::optional<Initializer> initializer{};
-  bool trainable = true;
+  bool trainable = true;  ///< false: training leaves the table as it is
 };
 
 /// A part of a cross: the values of a feature as they are, or the ids of a column.
 struct CrossKey {
   // NOLINTBEGIN(google-explicit-constructor)
+  /// The values of a feature.
   CrossKey(std::string feature, DType type = DType::bytes) : key(std::move(feature)), dtype(type) {}
   CrossKey(const char* feature, DType type = DType::bytes) : key(feature), dtype(type) {}
+  /// The ids of a column.
   CrossKey(ColumnPtr ids) : column(std::move(ids)) {}
   // NOLINTEND(google-explicit-constructor)
-  std::string key{};
+  std::string key{};           ///< of the feature; empty: `column` is set
   DType dtype = DType::bytes;  ///< of the feature: bytes or i64
-  ColumnPtr column{};
+  ColumnPtr column{};          ///< whose ids are the values; null: `key` is set
 };
 
+/// A column, as the functions below make it. Immutable.
 struct Column {
+  /// The kinds of columns.
   enum class Kind : std::uint8_t {
     numeric,
     bucketized,
@@ -107,9 +116,9 @@ struct Column {
   };
   struct Vocabulary;
 
-  Kind kind = Kind::numeric;
-  std::string name;
-  bool sequence = false;
+  Kind kind = Kind::numeric;  ///< of the column
+  std::string name;           ///< of the column, as TensorFlow makes it
+  bool sequence = false;      ///< each value is a step
   /// The feature that it reads; for weighted columns, the feature with the weights.
   FeatureSpec feature{};
   /// Set for bucketized, weighted, indicator and embedding columns.
@@ -118,14 +127,14 @@ struct Column {
   std::vector<float> boundaries{};  ///< bucketized
   /// The number of ids of a categorical column.
   std::int64_t buckets = 0;
-  std::int64_t values = 0;  ///< see CategoricalOptions
-  std::optional<std::int64_t> default_value{};
-  std::int64_t oov_buckets = 0;
-  std::shared_ptr<const Vocabulary> vocabulary{};
+  std::int64_t values = 0;                         ///< see CategoricalOptions
+  std::optional<std::int64_t> default_value{};     ///< see CategoricalOptions
+  std::int64_t oov_buckets = 0;                    ///< see CategoricalOptions
+  std::shared_ptr<const Vocabulary> vocabulary{};  ///< the words of a vocabulary
   /// For crossed columns: the parts. Crosses among them were replaced by their own parts.
   std::vector<CrossKey> keys{};
-  std::uint64_t hash_key = kCrossKey;
-  EmbeddingOptions embedding{};
+  std::uint64_t hash_key = kCrossKey;  ///< of crossed columns: starts the hash
+  EmbeddingOptions embedding{};        ///< of embedding columns
   /// For embedding columns: the name of its variable, which other columns may share.
   std::string table{};
 
@@ -141,11 +150,13 @@ struct Column {
 
 // Each of these throws Error{invalid_argument} that names the column.
 
+/// Makes a column of the numbers of the feature `key`.
 ColumnPtr numeric_column(const std::string& key, NumericOptions options = {});
 /// Makes a column of n + 1 buckets. Bucket b holds values from boundaries[b - 1] up to, but not
 /// including, boundaries[b]. If there are several values, the ids of value i begin at i * (n + 1).
 /// Named "<source>_bucketized".
 ColumnPtr bucketized_column(const ColumnPtr& source, std::vector<float> boundaries);
+/// Makes a column whose ids are the integers of the feature `key`; they are below `buckets`.
 ColumnPtr identity_column(const std::string& key, std::int64_t buckets,
                           CategoricalOptions options = {});
 /// Makes a column whose ids are fingerprints mod `buckets`. The fingerprint of an integer is that
@@ -173,6 +184,7 @@ ColumnPtr crossed_column(const std::vector<CrossKey>& keys, std::int64_t buckets
                          std::uint64_t hash_key = kCrossKey);
 /// Makes a column that counts how often an example has each id, or sums up its weights.
 ColumnPtr indicator_column(const ColumnPtr& categorical);
+/// Makes a column that looks up the rows of a table by the ids of `categorical`, and combines them.
 ColumnPtr embedding_column(const ColumnPtr& categorical, EmbeddingOptions options);
 /// Makes columns that share one table; all must have as many ids.
 std::vector<ColumnPtr> shared_embedding_columns(const std::vector<ColumnPtr>& categoricals,

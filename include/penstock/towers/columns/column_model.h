@@ -13,11 +13,12 @@
 
 namespace penstock::towers {
 
+/// The columns and options of a model over columns.
 struct ColumnModel {
   /// The columns that each part of the model takes: "wide" and "deep", or "query" and "item".
   std::map<std::string, std::vector<ColumnPtr>, std::less<>> parts{};
-  std::optional<Label> label{};
-  std::int64_t classes = 2;
+  std::optional<Label> label{};  ///< none: a model without labels
+  std::int64_t classes = 2;      ///< wide_deep: of the label
   /// Outputs of each dense layer. A relu follows each.
   std::vector<std::int64_t> hidden{128, 64};
   std::int64_t dimension = 32;  ///< two_tower: of both vectors

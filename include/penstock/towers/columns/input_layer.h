@@ -12,7 +12,7 @@ namespace penstock::towers {
 
 /// The concatenation of dense columns, sorted by name, as tf.compat.v1.feature_column.input_layer:
 /// numbers unchanged, buckets and indicators as counts of each id, and embeddings. Its variables
-/// are, for each embedding, <name>/embedding_weights [buckets,dimension], by rows. It is not a
+/// are, for each embedding, `<name>/embedding_weights` [buckets,dimension], by rows. It is not a
 /// Layer, because it takes a batch. Used by the tower's thread.
 class InputLayer {
  public:
@@ -52,12 +52,14 @@ class SequenceLayer {
   /// twice.
   SequenceLayer(Tables& tables, std::vector<ColumnPtr> columns);
 
+  /// Returns the numbers in a step.
   std::int64_t width() const noexcept { return width_; }
   /// Returns [n,steps,width], with as many steps as the longest example has. Throws Error{mismatch}
   /// that names two columns for which an example has different numbers of steps.
   const Array& forward(const Batch& batch);
   /// Returns the number of steps of each row in the last `forward`.
   std::span<const std::int64_t> lengths() const noexcept { return lengths_; }
+  /// Adds to the gradients of the tables.
   void backward(const Array& gradient);
 
  private:
@@ -77,8 +79,8 @@ class SequenceLayer {
 };
 
 /// A weighted sum over columns, as tf.compat.v1.feature_column.linear_model: weighted numbers, and
-/// the sums of the weights of ids. Its variables are <name>/weights [buckets or width,units], which
-/// begin as zeros, and bias_weights [units].
+/// the sums of the weights of ids. Its variables are `<name>/weights` [buckets or width,units],
+/// which begin as zeros, and bias_weights [units].
 class LinearModel {
  public:
   /// Columns must be numeric or categorical. Throws Error{invalid_argument} that names one that is
@@ -87,6 +89,7 @@ class LinearModel {
               Combiner combiner = Combiner::sum);
   /// Returns [n,units].
   const Array& forward(const Batch& batch);
+  /// Adds to the gradients of the weights.
   void backward(const Array& gradient);
 
  private:

@@ -15,13 +15,15 @@ namespace penstock::towers {
 
 /// A column's ids in a batch: a fixed number for each row, or ragged. A view.
 struct BatchIds {
-  std::span<const std::int64_t> ids{};  ///< negative: missing
-  std::span<const float> weights{};     ///< one for each id, or empty
-  std::span<const std::int64_t> splits{};
-  std::int64_t each = 0;  ///< without splits: ids in each row
-  std::int64_t rows = 0;
+  std::span<const std::int64_t> ids{};     ///< negative: missing
+  std::span<const float> weights{};        ///< one for each id, or empty
+  std::span<const std::int64_t> splits{};  ///< where each row begins; empty: see `each`
+  std::int64_t each = 0;                   ///< without splits: ids in each row
+  std::int64_t rows = 0;                   ///< of the batch
 
+  /// Returns the position of a row's first id.
   std::int64_t begin(std::int64_t row) const { return splits.empty() ? row * each : at(row); }
+  /// Returns the position behind its last id.
   std::int64_t end(std::int64_t row) const { return begin(row + 1); }
 
  private:
@@ -37,7 +39,9 @@ void require_host(const Scope& scope);
 /// The tables of a model's columns. A table that several columns share is made once on a tower.
 class Tables {
  public:
+  /// Throws as `require_host` does.
   explicit Tables(const Scope& scope) : scope_(scope) { require_host(scope); }
+  /// Returns the table of that name. Makes it on the first call.
   Variable& get(const std::string& name, const Shape& shape, const VariableOptions& options);
 
  private:
@@ -55,7 +59,9 @@ class Lookup {
   Lookup(ColumnPtr categorical, Variable& table, Combiner combiner)
       : column_(std::move(categorical)), table_(&table), combiner_(combiner) {}
 
+  /// Returns the column whose ids it takes.
   const Column& column() const noexcept { return *column_; }
+  /// Returns the numbers in a row of the table.
   std::int64_t width() const noexcept { return table_->value.dim(1); }
   /// Adds the results to rows of `out`, which are `stride` apart. The batch must stay alive until
   /// `backward` has returned. Throws Error{invalid_argument} for an id that the table does not

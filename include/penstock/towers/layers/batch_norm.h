@@ -5,10 +5,11 @@
 
 namespace penstock::towers {
 
+/// The options of a batch normalisation.
 struct BatchNormOptions {
-  std::int64_t channels = 0;
-  float momentum = 0.9F;  ///< share of the moving statistics that each step keeps
-  float epsilon = 1e-5F;
+  std::int64_t channels = 0;  ///< the innermost dimension
+  float momentum = 0.9F;      ///< share of the moving statistics that each step keeps
+  float epsilon = 1e-5F;      ///< added to the variance
   /// Computes statistics over the batches of all towers, as if these were one batch; otherwise over
   /// the tower's own batch. Has an effect only where towers step together.
   bool synchronised = false;

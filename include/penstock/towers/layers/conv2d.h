@@ -9,19 +9,20 @@ namespace penstock::towers {
 
 /// Zeros around an image, on each axis: `low` above and to the left, `high` below and to the right.
 struct Padding {
-  std::int64_t low = 0, high = 0;
+  std::int64_t low = 0, high = 0;  ///< pixels
   /// TensorFlow's SAME padding: ceil(extent / stride) positions, the odd zero on the high side.
   static Padding same(std::int64_t extent, std::int64_t kernel, std::int64_t stride);
 };
 
+/// The options of a Conv2d layer.
 struct Conv2dOptions {
-  std::int64_t in = 0, out = 0;  ///< channels
-  std::int64_t kernel = 1, stride = 1;
-  Padding padding{};
-  bool bias = true;
-  Initializer initializer{};  ///< of the weights
-  Initializer bias_initializer{};
-  bool input_gradient = true;  ///< false for a model's first layer
+  std::int64_t in = 0, out = 0;         ///< channels
+  std::int64_t kernel = 1, stride = 1;  ///< pixels, on both axes
+  Padding padding{};                    ///< zeros around the image
+  bool bias = true;                     ///< adds a bias to each channel
+  Initializer initializer{};            ///< of the weights
+  Initializer bias_initializer{};       ///< of the bias
+  bool input_gradient = true;           ///< false for a model's first layer
 };
 
 /// Returns the output shape of a convolution of `in`. Throws Error{invalid_argument} naming the

@@ -5,12 +5,13 @@
 
 namespace penstock::towers {
 
+/// The options of a Dense layer.
 struct DenseOptions {
-  std::int64_t in = 0, out = 0;
-  bool bias = true;
-  Initializer initializer{};
-  Initializer bias_initializer{};
-  bool input_gradient = true;  ///< false for a model's first layer
+  std::int64_t in = 0, out = 0;    ///< numbers in a row
+  bool bias = true;                ///< adds a bias to each output
+  Initializer initializer{};       ///< of the weights
+  Initializer bias_initializer{};  ///< of the bias
+  bool input_gradient = true;      ///< false for a model's first layer
 };
 
 /// Maps [n, ...] to [n,out]. All dimensions but the outermost are taken together as one dimension

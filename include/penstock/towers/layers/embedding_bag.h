@@ -14,6 +14,7 @@ namespace penstock::towers {
 /// table [rows,width], of which a step reads only some rows (`by_rows`).
 class EmbeddingBag {
  public:
+  /// Makes a table of `rows` rows of `width` values.
   EmbeddingBag(const Scope& scope, std::int64_t rows, std::int64_t width,
                const Initializer& initializer);
   /// Returns the means. Throws Error{invalid_argument} naming the sample whose id the table does

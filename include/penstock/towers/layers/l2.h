@@ -11,6 +11,7 @@ namespace penstock::towers {
 /// The sum of weight / 2 * |variable|² over variables, as in tf.nn.l2_loss.
 class L2 {
  public:
+  /// Adds a variable, with its weight.
   void add(Variable& variable, float weight) { terms_.emplace_back(&variable, weight); }
   /// Returns the sum. On a GPU it is added to Gpu::result, and 0 is returned.
   double forward(const Pass& pass);

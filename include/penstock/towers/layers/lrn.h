@@ -5,9 +5,10 @@
 
 namespace penstock::towers {
 
+/// The options of `lrn`.
 struct LrnOptions {
-  int radius = 4;  ///< channels on each side
-  float bias = 1, alpha = 0.001F / 9, beta = 0.75F;
+  int radius = 4;                                    ///< channels on each side
+  float bias = 1, alpha = 0.001F / 9, beta = 0.75F;  ///< as in the formula of `lrn`
 };
 
 /// Computes x_c * (bias + alpha * sum of x_d² over |d - c| <= radius) ^ -beta, over the last

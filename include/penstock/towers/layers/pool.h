@@ -8,11 +8,13 @@
 
 namespace penstock::towers {
 
+/// The value that stands for the pixels of a window.
 enum class Pooling { max, average };
 
+/// The options of `pool`.
 struct PoolOptions {
-  Pooling kind = Pooling::max;
-  std::int64_t kernel = 2, stride = 2;
+  Pooling kind = Pooling::max;          ///< maximum or average
+  std::int64_t kernel = 2, stride = 2;  ///< pixels, on both axes
   Padding padding{};  ///< pixels outside count neither as a maximum nor for an average
 };
 

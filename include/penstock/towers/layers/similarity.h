@@ -12,9 +12,11 @@ namespace penstock::towers {
 /// derivatives are 0. On a GPU results stay there (Gpu::result).
 class TripletLoss {
  public:
+  /// Makes a loss that a pair of cosines has unless they differ by `margin`.
   explicit TripletLoss(float margin = 0.2F) : margin_(margin) {}
+  /// The result of a batch.
   struct Result {
-    double loss_sum = 0;
+    double loss_sum = 0;       ///< over valid rows, weighted
     std::int64_t correct = 0;  ///< rows whose query is closer to its positive than to its negative
   };
   /// Returns the sum over valid rows of weight * max(0, margin - cos(query, positive) + cos(query,
@@ -22,9 +24,11 @@ class TripletLoss {
   /// has one value for each row; null means 1 each.
   Result forward(const Array& query, const Array& positive, const Array& negative, const Pass& pass,
                  const float* weights = nullptr);
-  /// Gradients of the mean over valid rows.
+  /// Returns the query's gradient of the mean over valid rows.
   const Array& query_gradient() const noexcept { return query_; }
+  /// Returns the positive's gradient of this mean.
   const Array& positive_gradient() const noexcept { return positive_; }
+  /// Returns the negative's gradient of this mean.
   const Array& negative_gradient() const noexcept { return negative_; }
 
  private:
@@ -40,10 +44,15 @@ std::vector<float> cosines(const Array& a, const Array& b);
 /// cosines times `scale`, whose label is the query's own row. Source: Henderson et al., 2017.
 class InBatchNegativesLoss {
  public:
+  /// Makes a loss whose logits are cosines times `scale`.
   explicit InBatchNegativesLoss(float scale = 20) : scale_(scale) {}
+  /// The result of a batch.
   using Result = TripletLoss::Result;
+  /// Returns the sum over valid rows. Both arrays are [n,width].
   Result forward(const Array& query, const Array& positive, const Pass& pass);
+  /// Returns the query's gradient of the mean over valid rows.
   const Array& query_gradient() const noexcept { return query_; }
+  /// Returns the positive's gradient of this mean.
   const Array& positive_gradient() const noexcept { return positive_; }
 
  private:

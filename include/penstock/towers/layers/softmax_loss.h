@@ -12,6 +12,7 @@ namespace penstock::towers {
 /// begins here.
 class SoftmaxLoss {
  public:
+  /// The result of a batch.
   struct Result {
     double loss_sum = 0;       ///< weighted sum over valid rows
     std::int64_t correct = 0;  ///< rows whose label has the largest logit, the first among equals
