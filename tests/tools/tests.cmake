@@ -9,3 +9,18 @@ if(TARGET penstock::farmhash)
   penstock_test(tools/columns_file)
   target_link_libraries(tools_columns_file_test PRIVATE penstock_tools_towers penstock_tools penstock_towers)
 endif()
+
+# The program's reports in JSON are as docs/report.schema.json describes them.
+find_program(PENSTOCK_PYTHON python3)
+if(PENSTOCK_PYTHON AND TARGET penstock_tool AND NOT PENSTOCK_SANITIZE)
+  add_test(NAME tools/report_schema COMMAND ${PENSTOCK_PYTHON} ${CMAKE_CURRENT_LIST_DIR}/report_schema_test.py
+    $<TARGET_FILE:penstock_tool> ${PROJECT_SOURCE_DIR}/docs/report.schema.json)
+  set_tests_properties(tools/report_schema PROPERTIES TIMEOUT ${test_timeout})
+endif()
+
+# Shell completions offer the flags of --help, and their values.
+if(TARGET penstock_tool AND NOT CMAKE_CROSSCOMPILING AND NOT PENSTOCK_SANITIZE)
+  add_test(NAME tools/completions COMMAND ${CMAKE_CURRENT_LIST_DIR}/completions_test.sh
+    $<TARGET_FILE:penstock_tool> ${PROJECT_SOURCE_DIR})
+  set_tests_properties(tools/completions PROPERTIES TIMEOUT ${test_timeout})
+endif()
