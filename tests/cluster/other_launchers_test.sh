@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
-# Runs each row of docs/from-other-launchers.md on a little data: `other_launchers_test.sh PROGRAM [FIRST [LAST]]`. A row
-# whose launcher is not installed is said to be skipped; those of torchrun have its variables set then. Where TF_CONFIG
-# lists several, each of them is started. Every row has to make its updates, and those of evaluators an evaluation.
+# Runs each row of docs/cluster.md ("From other launchers") on a little data:
+# `other_launchers_test.sh PROGRAM [FIRST [LAST]]`. A row whose launcher is not installed is said to be skipped; those of
+# torchrun have its variables set then. Where TF_CONFIG lists several, each of them is started. Every row has to make its
+# updates, and those of evaluators an evaluation.
 set -euo pipefail
 program=$(realpath "$1")
 first=${2:-1}
 last=${3:-1000}
-page=$(realpath "$(dirname "$0")/../../docs/from-other-launchers.md")
+page=$(realpath "$(dirname "$0")/../../docs/cluster.md")
 folder=$(mktemp -d)
 # shellcheck source=tests/cluster/launching.sh
 . "$(dirname "$0")/launching.sh"
@@ -84,7 +85,7 @@ row() {
 steps_of() { sed -n 's/^  "steps": \([0-9]*\),$/\1/p' result.json 2>/dev/null; }
 
 number=0 ran=0 skipped=0
-mapfile -t rows < <(awk -F' [|] ' '/^\| / && $2 ~ /^`.*`$/ { gsub(/^`|`$/, "", $2); print $2 }' "$page")
+mapfile -t rows < <(awk -F' [|] ' '/^## / { on = $0 == "## From other launchers" } on && /^\| / && $2 ~ /^`.*`$/ { gsub(/^`|`$/, "", $2); print $2 }' "$page")
 for command in "${rows[@]}"; do
   number=$((number + 1))
   if [ $number -lt "$first" ] || [ $number -gt "$last" ]; then continue; fi

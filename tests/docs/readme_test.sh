@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The README's own program (the first argument) over images that the program penstock (the second) makes: it loses
-# nothing in silence. Where one of 600 files is cut it ends with an error that names the file; where none is it makes
+# nothing in silence. Without the folder it ends with the message that the README shows. Where one of 600 files is cut it ends with an error that names the file; where none is it makes
 # all steps of its 90 epochs.
 set -euo pipefail
 program=$1 penstock=$2
@@ -11,6 +11,9 @@ fail() {
   echo "$1" >&2
   exit 1
 }
+
+if "$program" >out 2>err; then fail "a folder that is missing was not noticed: $(cat out)"; fi
+[ "$(cat err)" = "no such file or folder: photos" ] || fail "without the folder the program says: $(cat err)"
 
 "$penstock" synth --images 600 --size 24x32 photos >/dev/null
 mapfile -t files < <(find photos -name '*.jpg' | sort)

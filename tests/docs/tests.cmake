@@ -65,6 +65,7 @@ endfunction()
 penstock_docs(guide)
 penstock_docs(stages)
 penstock_docs(staging)
+penstock_docs(training)
 penstock_docs(metrics)
 penstock_docs(from-tensorflow)
 penstock_docs(extending SOURCES pipeline/image/fused.cpp pipeline/image/pipe.cpp

@@ -23,7 +23,7 @@ class FollowView final : public towers::FollowObserver {
   std::optional<EvaluationEvents> events_;
 };
 
-/// Returns the fields that docs/cluster.md ("The evaluator") lists.
+/// Returns the fields that docs/report.schema.json lists.
 std::string follow_json(const towers::FollowResult& result);
 
 }  // namespace penstock::tool
