@@ -60,6 +60,9 @@ Event& Event::operator=(Event&& other) noexcept {
   return *this;
 }
 Event::~Event() = default;
+EventView Event::view() const {
+  return {*not_moved(device_, "event"), *state_};
+}
 
 Stream::Stream(const DevicePtr& device, std::unique_ptr<StreamState> state)
     : core_(std::make_shared<SharedStream>(device, std::move(state))) {}
@@ -77,6 +80,10 @@ Stream& Stream::operator=(Stream&& other) noexcept {
 }
 Stream::~Stream() {
   end();
+}
+
+StreamView Stream::view() const {
+  return StreamView(not_moved(core_, "stream"));
 }
 
 void Stream::end() noexcept {

@@ -207,10 +207,11 @@ ExportedBatch::ExportedBatch(StagedBatch batch, StreamView consumer)
 }
 
 DLManagedTensor* ExportedBatch::tensor(std::string_view component) const {
-  return export_component<DLManagedTensor>(batch_, device_, component);
+  return export_component<DLManagedTensor>(not_moved(batch_, "exported batch"), device_, component);
 }
 DLManagedTensorVersioned* ExportedBatch::versioned(std::string_view component) const {
-  return export_component<DLManagedTensorVersioned>(batch_, device_, component);
+  return export_component<DLManagedTensorVersioned>(not_moved(batch_, "exported batch"), device_,
+                                                    component);
 }
 
 DLManagedTensor* to_dlpack(const Tensor& tensor) {

@@ -331,32 +331,36 @@ Feed::Feed(Feed&&) noexcept = default;
 Feed& Feed::operator=(Feed&&) noexcept = default;
 Feed::~Feed() = default;
 
+Feed::Impl& Feed::impl() const {
+  return *not_moved(impl_, "feed");
+}
+
 std::optional<StagedBatch> Feed::next(int tower) {
-  return impl_->next(tower);
+  return impl().next(tower);
 }
 bool Feed::ended(int tower) const noexcept {
-  return impl_->ended(tower);
+  return !impl_ || impl_->ended(tower);
 }
 std::uint64_t Feed::epochs(int tower) const {
-  return impl_->epochs(tower);
+  return impl().epochs(tower);
 }
 std::uint64_t Feed::taken(int tower) const {
-  return impl_->taken(tower);
+  return impl().taken(tower);
 }
 int Feed::towers() const noexcept {
-  return impl_->towers();
+  return impl_ ? impl_->towers() : 0;
 }
 Device& Feed::device(int tower) const {
-  return impl_->device(tower);
+  return impl().device(tower);
 }
 FeedStats Feed::stats() const {
-  return impl_->stats();
+  return impl().stats();
 }
 std::string Feed::save() const {
-  return impl_->save();
+  return impl().save();
 }
 void Feed::cancel() noexcept {
-  impl_->cancel();
+  if (impl_) impl_->cancel();
 }
 
 }  // namespace penstock

@@ -11,21 +11,30 @@ namespace penstock {
 StagedBatch& StagedBatch::operator=(StagedBatch&& other) noexcept {
   if (this == &other) return *this;
   release();
-  area_ = std::move(other.area_);
-  flight_ = std::exchange(other.flight_, nullptr);
-  waited_ = std::exchange(other.waited_, 0);
-  streams_ = std::move(other.streams_);
+  take(other);
   return *this;
 }
 
-StagedBatch::StagedBatch(StagedBatch&& other) noexcept
-    : area_(std::move(other.area_)),
-      flight_(std::exchange(other.flight_, nullptr)),
-      waited_(std::exchange(other.waited_, 0)),
-      streams_(std::move(other.streams_)) {}
+StagedBatch::StagedBatch(StagedBatch&& other) noexcept {
+  take(other);
+}
+
+void StagedBatch::take(StagedBatch& other) noexcept {
+  area_ = std::move(other.area_);
+  flight_ = std::exchange(other.flight_, nullptr);
+  waited_ = std::exchange(other.waited_, 0);
+  for (std::size_t i = 0; i < waited_; ++i) {
+    streams_[i] = std::exchange(other.streams_[i], StreamView());
+  }
+}
 
 StagedBatch::~StagedBatch() {
   release();
+}
+
+Flight& StagedBatch::flight() const {
+  if (flight_ != nullptr) return *flight_;
+  throw Error(ErrorCode::invalid_argument, "the batch was released or moved from");
 }
 
 void StagedBatch::remember(const StreamView& stream) {
@@ -40,12 +49,13 @@ void StagedBatch::remember(const StreamView& stream) {
 }
 
 void StagedBatch::wait(StreamView stream, Site site) {
+  Flight& waited = flight();
   remember(stream);
-  area_->wait(*flight_, stream, site);
+  area_->wait(waited, stream, site);
 }
 
 void StagedBatch::synchronize(Site site) const {
-  area_->await_copy(*flight_);
+  area_->await_copy(flight());
   flight_->ready.view().synchronize(site);  // returns at once, and tells the checker
 }
 
@@ -63,21 +73,22 @@ void StagedBatch::release(Site site) noexcept {
 }
 
 std::size_t StagedBatch::size() const noexcept {
-  return flight_->tensors.size();
+  return flight_ == nullptr ? 0 : flight_->tensors.size();
 }
 
-const DeviceTensor& StagedBatch::at(std::size_t i) const noexcept {
-  return flight_->tensors[i];
+const DeviceTensor& StagedBatch::at(std::size_t i) const {
+  return flight().tensors[i];
 }
 
 bool StagedBatch::has(std::string_view name) const noexcept {
-  return area_->layout().names()->find(name) >= 0;
+  return area_ && area_->layout().names()->find(name) >= 0;
 }
 
 const DeviceTensor& StagedBatch::operator[](std::string_view name) const {
+  const Flight& known_flight = flight();
   const Names& names = *area_->layout().names();
   const int found = names.find(name);
-  if (found >= 0) return flight_->tensors[static_cast<std::size_t>(found)];
+  if (found >= 0) return known_flight.tensors[static_cast<std::size_t>(found)];
   std::string known;
   for (std::size_t i = 0; i < names.size(); ++i) known += (i == 0 ? "" : ", ") + names[i];
   throw Error(ErrorCode::not_found,
@@ -85,13 +96,13 @@ const DeviceTensor& StagedBatch::operator[](std::string_view name) const {
 }
 
 std::int64_t StagedBatch::valid_rows() const noexcept {
-  return flight_->times.rows;
+  return flight_ == nullptr ? 0 : flight_->times.rows;
 }
 std::uint64_t StagedBatch::sequence() const noexcept {
-  return flight_->times.sequence;
+  return flight_ == nullptr ? 0 : flight_->times.sequence;
 }
 int StagedBatch::slot() const noexcept {
-  return flight_->slot->index;
+  return flight_ == nullptr ? -1 : flight_->slot->index;
 }
 
 StagingPermit::StagingPermit(StagingPermit&& other) noexcept
@@ -147,53 +158,58 @@ StagingArea& StagingArea::operator=(StagingArea&& other) noexcept {
 }
 StagingArea::~StagingArea() = default;
 
+StagingState& StagingArea::state() const {
+  return *not_moved(state_, "staging area");
+}
+
 StagingPermit StagingArea::reserve() {
-  return state_->reserve();
+  return state().reserve();
 }
 
 void StagingArea::put(Element batch) {
-  StagingPermit permit = state_->reserve();
+  StagingPermit permit = state().reserve();
   Piece piece{std::move(batch), 0, 0};
   if (piece.batch.size() > 0 && piece.batch[0].rank() > 0) piece.count = piece.batch[0].dim(0);
   put(std::move(permit), {&piece, 1}, 0);
 }
 
 void StagingArea::put(StagingPermit permit, std::span<Piece> pieces, std::int64_t padded_rows) {
-  state_->layout().check(pieces, padded_rows);
-  state_->put(std::move(permit), pieces, padded_rows);
+  if (permit.flight_ == nullptr) throw_moved_from("permit");
+  state().layout().check(pieces, padded_rows);
+  state().put(std::move(permit), pieces, padded_rows);
 }
 
 void StagingArea::put_end() {
-  state_->put_end();
+  state().put_end();
 }
 void StagingArea::put_error(Error error) {
-  state_->put_error(Status(std::move(error)));
+  state().put_error(Status(std::move(error)));
 }
 std::optional<StagedBatch> StagingArea::get() {
-  StagingState::Taken taken = state_->next(state_->device().backend().time().now());
+  StagingState::Taken taken = state().next(state().device().backend().time().now());
   if (!taken.error.ok()) throw Error(taken.error.error());
   return std::move(taken.batch);
 }
 StagedBatch StagingArea::peek(std::size_t i) {
-  return state_->peek(i);
+  return state().peek(i);
 }
 std::size_t StagingArea::size() const {
-  return state_->size();
+  return state().size();
 }
 void StagingArea::clear() {
-  state_->clear();
+  state().clear();
 }
 void StagingArea::fail(Error error) {
-  state_->fail(Status(std::move(error)));
+  state().fail(Status(std::move(error)));
 }
-Device& StagingArea::device() const noexcept {
-  return state_->device();
+Device& StagingArea::device() const {
+  return state().device();
 }
 int StagingArea::slots() const noexcept {
-  return state_->slots();
+  return state_ ? state_->slots() : 0;
 }
 std::uint64_t StagingArea::slot_bytes() const noexcept {
-  return state_->layout().bytes();
+  return state_ ? state_->layout().bytes() : 0;
 }
 
 }  // namespace penstock

@@ -1,12 +1,28 @@
 #include <penstock/towers/array.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace penstock::towers {
 
 Array::Array(const Shape& shape) {
   resize(shape);
   fill(0);
+}
+
+Array::Array(Array&& other) noexcept : memory_(other.memory_), dtype_(other.dtype_) {
+  *this = std::move(other);
+}
+
+Array& Array::operator=(Array&& other) noexcept {
+  if (this == &other) return *this;
+  shape_ = std::exchange(other.shape_, Shape{0});
+  size_ = std::exchange(other.size_, 0);
+  data_ = std::exchange(other.data_, nullptr);
+  owned_ = std::exchange(other.owned_, {});  // with the size of its memory
+  memory_ = other.memory_;
+  dtype_ = other.dtype_;
+  return *this;
 }
 
 Array Array::view(void* data, DType dtype, const Shape& shape) {

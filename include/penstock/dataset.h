@@ -1,6 +1,8 @@
 // Datasets: immutable graphs of stages.
 #pragma once
 
+#include <penstock/language.h>  // IWYU pragma: keep
+
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -8,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include <penstock/error.h>
 #include <penstock/image.h>
 #include <penstock/iterator.h>
 #include <penstock/map.h>
@@ -313,9 +316,9 @@ class Dataset {
   /// @{
 
   /// Returns the spec of the elements.
-  const Spec& spec() const noexcept;
+  const Spec& spec() const;
   /// Returns the number of elements, kInfinite or kUnknown.
-  std::int64_t cardinality() const noexcept;
+  std::int64_t cardinality() const;
   /// Returns the graph, the plan, specs, memory and warnings as text.
   std::string explain(const RunOptions& options = {}) const;
   /// Starts a run. Throws Error{resource_exhausted}, with the bytes, if the least memory that the
@@ -361,7 +364,7 @@ class Dataset {
   /// @}
 
   /// Returns the last node of the graph.
-  const NodePtr& node() const noexcept { return node_; }
+  const NodePtr& node() const { return not_moved(node_, "dataset"); }
 
   /// @cond
   // Overloads for arguments that no stage takes: a static_assert says what the stage does take.

@@ -105,6 +105,11 @@ class StreamView {
  public:
   /// No stream. REQUIRES: assigned to before use.
   StreamView() = default;
+  // Moving copies, so a view that was moved from is a view of the same stream. Kernel modules
+  // cannot throw an Error for null, because they do not link the library.
+  StreamView(const StreamView&) = default;
+  StreamView& operator=(const StreamView&) = default;
+  ~StreamView() = default;
   /// Records the event at this point of the stream. This replaces its last record.
   void record(EventView event, Site site = Site::current()) const;
   /// Makes later work wait until the event's last record, as of now, is done. The host does not
@@ -146,9 +151,9 @@ class Event {
   Event& operator=(Event&&) noexcept;
   ~Event();
   /// Returns a view, which this must outlive.
-  EventView view() const noexcept { return {*device_, *state_}; }
+  EventView view() const;
   /// Returns a view, as `view` does.
-  operator EventView() const noexcept { return view(); }  // NOLINT(google-explicit-constructor)
+  operator EventView() const { return view(); }  // NOLINT(google-explicit-constructor)
 
  private:
   DevicePtr device_;
@@ -170,9 +175,9 @@ class Stream {
   Stream& operator=(Stream&&) noexcept;
   ~Stream();
   /// Returns a view, which may outlive this.
-  StreamView view() const noexcept { return StreamView(core_); }
+  StreamView view() const;
   /// Returns a view, as `view` does.
-  operator StreamView() const noexcept { return view(); }  // NOLINT(google-explicit-constructor)
+  operator StreamView() const { return view(); }  // NOLINT(google-explicit-constructor)
 
  private:
   Stream(const DevicePtr& device, std::unique_ptr<StreamState> state);

@@ -93,6 +93,16 @@ class [[nodiscard]] Status {
   std::shared_ptr<const Error> error_;
 };
 
+/// Throws Error{invalid_argument}: "the <type> was moved from".
+[[noreturn]] void throw_moved_from(const char* type);
+/// Returns the pointer that an object of that type holds. Throws as `throw_moved_from` for null.
+template <typename Pointer>
+const Pointer& not_moved(const Pointer& pointer, const char* type) {
+  if (pointer == nullptr) [[unlikely]]
+    throw_moved_from(type);
+  return pointer;
+}
+
 /// Returns the exception in flight as a Status. An Error stays as it is, std::bad_alloc becomes
 /// `Status::out_of_memory()`, and anything else ErrorCode::user with the original kept. Returns
 /// `Status::out_of_memory()` if there is no memory for that. Call it inside a catch block.

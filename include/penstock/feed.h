@@ -1,6 +1,8 @@
 // Feeds: they bring the batches of a dataset to towers on devices.
 #pragma once
 
+#include <penstock/language.h>  // IWYU pragma: keep
+
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -210,6 +212,7 @@ class Feed {
   void cancel() noexcept;
 
  private:
+  Impl& impl() const;
   std::unique_ptr<Impl> impl_;
 };
 

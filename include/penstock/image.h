@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include <penstock/error.h>
 #include <penstock/limits.h>
 #include <penstock/work.h>
 
@@ -73,11 +74,16 @@ class ImageOps {
   ImageOps random_resized_crop(int size, RandomResizedCropOptions options = {}) const;
   /// Crops a random share of the area and aspect ratio, then resizes to `height` x `width`.
   ImageOps random_resized_crop(int height, int width, RandomResizedCropOptions options) const;
+  /// Resizes to `size` x `size`, antialiased bilinear. To keep the aspect, as torchvision's
+  /// Resize(size) and `resize` in a pipeline file do, call `resize_short`.
+  ImageOps resize(int size) const;
   /// Resizes to exactly this size, antialiased bilinear.
   ImageOps resize(int height, int width) const;
   /// Resizes the short side to `size` and keeps the aspect, antialiased bilinear. The long side is
   /// truncated, as in torchvision.
   ImageOps resize_short(int size) const;
+  /// Crops `size` x `size` pixels at the centre. A smaller image gets a black border.
+  ImageOps center_crop(int size) const;
   /// Crops the centre. A smaller image gets a black border.
   ImageOps center_crop(int height, int width) const;
   /// Crops a fixed rectangle. An image that does not hold it is the element's error.
@@ -104,9 +110,9 @@ class ImageOps {
   WorkOpPtr op() const;
 
   /// Returns the component that the chain works on.
-  const std::string& component() const noexcept;
+  const std::string& component() const;
   /// Returns true for a chain that `on_device` returned.
-  bool is_on_device() const noexcept;
+  bool is_on_device() const;
   /// Returns the name of the component that such a chain adds: instructions for a Reconstructor,
   /// for each image.
   std::string plan_component() const;
@@ -114,12 +120,15 @@ class ImageOps {
   struct Step;
   struct Chain;
   /// For the library.
-  const Chain& chain() const noexcept { return *chain_; }
+  const Chain& chain() const { return *shared_chain(); }
   /// For the library.
   explicit ImageOps(std::shared_ptr<const Chain> chain) : chain_(std::move(chain)) {}
 
  private:
   ImageOps then(Step step) const;
+  const std::shared_ptr<const Chain>& shared_chain() const {
+    return not_moved(chain_, "chain of image ops");
+  }
   std::shared_ptr<const Chain> chain_;
 };
 

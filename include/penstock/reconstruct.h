@@ -33,7 +33,7 @@ class Reconstructor {
   ~Reconstructor();
 
   /// Returns the spec of an image, without the batch dimension.
-  const ComponentSpec& image() const noexcept;
+  const ComponentSpec& image() const;
   /// Enqueues the work on the stream and returns. `out` has that dtype and shape, with a row for
   /// each row of the batch; rows of padding become zeros. Throws Error{invalid_argument} for
   /// arguments that do not fit, and Error{not_found} if the batch lacks a component.
@@ -44,6 +44,7 @@ class Reconstructor {
 
  private:
   struct Impl;
+  const Impl& impl() const;
   std::unique_ptr<Impl> impl_;
 };
 

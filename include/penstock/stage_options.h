@@ -10,6 +10,7 @@
 #include <vector>
 
 #include <penstock/element.h>
+#include <penstock/error.h>
 #include <penstock/spec.h>
 
 namespace penstock {
@@ -106,7 +107,7 @@ class MixWeights {
 
   class Record;
   /// For the library.
-  const std::shared_ptr<Record>& record() const noexcept { return record_; }
+  const std::shared_ptr<Record>& record() const { return not_moved(record_, "record of weights"); }
 
  private:
   std::shared_ptr<Record> record_;

@@ -55,10 +55,10 @@ class StagedBatch {
   /// Returns the number of components.
   std::size_t size() const noexcept;
   /// Returns component i. REQUIRES: i < size().
-  const DeviceTensor& at(std::size_t i) const noexcept;
+  const DeviceTensor& at(std::size_t i) const;
   /// Returns component i. REQUIRES: i < size().
   template <std::integral I>
-  const DeviceTensor& operator[](I i) const noexcept {
+  const DeviceTensor& operator[](I i) const {
     return at(static_cast<std::size_t>(i));
   }
   /// Returns the component of that name. Throws Error{not_found} that lists the names of the batch.
@@ -83,6 +83,8 @@ class StagedBatch {
       : area_(std::move(area)), flight_(&flight) {}
 
   void remember(const StreamView& stream);
+  Flight& flight() const;
+  void take(StagedBatch& other) noexcept;
 
   std::shared_ptr<StagingState> area_;
   Flight* flight_ = nullptr;  // null once released

@@ -52,6 +52,7 @@ class StagingPermit {
   ~StagingPermit();
 
  private:
+  friend class StagingArea;
   friend class StagingState;
   StagingPermit(std::shared_ptr<StagingState> area, Flight& flight) noexcept
       : area_(std::move(area)), flight_(&flight) {}
@@ -118,7 +119,7 @@ class StagingArea {
   void fail(Error error);
 
   /// Returns the area's device.
-  Device& device() const noexcept;
+  Device& device() const;
   /// Returns the number of slots.
   int slots() const noexcept;
   /// Returns the device memory of one slot, in bytes.
@@ -128,6 +129,7 @@ class StagingArea {
   friend class Feed;
   struct Reaper;
   explicit StagingArea(std::shared_ptr<StagingState> state);
+  StagingState& state() const;
   std::shared_ptr<StagingState> state_;
   std::unique_ptr<Reaper> reaper_;
 };

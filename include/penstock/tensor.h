@@ -37,6 +37,22 @@ class alignas(16) Tensor {
   Tensor(DType dtype, const Shape& shape, std::byte* data, BufferPtr owner) noexcept
       : rep_(dtype, shape, data), owner_(std::move(owner)) {}
 
+  Tensor(const Tensor&) = default;
+  Tensor& operator=(const Tensor&) = default;
+  /// Leaves `other` empty.
+  Tensor(Tensor&& other) noexcept : rep_(other.rep_), owner_(std::move(other.owner_)) {
+    other.forget();
+  }
+  Tensor& operator=(Tensor&& other) noexcept {
+    if (this != &other) {
+      rep_ = other.rep_;
+      owner_ = std::move(other.owner_);
+      other.forget();
+    }
+    return *this;
+  }
+  ~Tensor() = default;
+
   /// Returns a tensor of uninitialised values: inline if they fit, else from `allocator`. Throws
   /// Error{resource_exhausted}. REQUIRES: shape.is_static(); dtype != bytes unless the shape is a
   /// scalar's.
@@ -136,6 +152,10 @@ class alignas(16) Tensor {
   void copy_to(std::byte* out) const noexcept;
 
  private:
+  void forget() noexcept {
+    rep_.data = nullptr;
+    rep_.shape = Shape(Shape::NoValues());
+  }
   void check_access(DType dtype) const;
   std::byte* copy_strided(std::byte* out, int axis, const std::byte* in) const noexcept;
   Tensor view(const Shape& shape, std::span<const std::int64_t> strides, std::int64_t first) const;

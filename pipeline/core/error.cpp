@@ -11,6 +11,10 @@
 
 namespace penstock {
 
+void throw_moved_from(const char* type) {
+  throw Error(ErrorCode::invalid_argument, "the " + std::string(type) + " was moved from");
+}
+
 std::string_view name_of(ErrorCode code) noexcept {
   switch (code) {
     case ErrorCode::invalid_argument:

@@ -46,12 +46,12 @@ bool may_follow_finish(const ImageOps::Step& step) {
 }  // namespace
 
 ImageOps ImageOps::then(Step step) const {
-  if (chain_->finished() && !may_follow_finish(step)) {
-    refuse(image::name_of(*chain_), "only crop and random_flip can follow normalize or cast");
+  if (chain().finished() && !may_follow_finish(step)) {
+    refuse(image::name_of(chain()), "only crop and random_flip can follow normalize or cast");
   }
-  if (chain_->steps.size() >= kMostSteps)
-    refuse(image::name_of(*chain_), "more than " + std::to_string(kMostSteps) + " steps");
-  auto longer = std::make_shared<Chain>(*chain_);
+  if (chain().steps.size() >= kMostSteps)
+    refuse(image::name_of(chain()), "more than " + std::to_string(kMostSteps) + " steps");
+  auto longer = std::make_shared<Chain>(chain());
   longer->steps.push_back(std::move(step));
   return ImageOps(std::move(longer));
 }
@@ -75,12 +75,20 @@ ImageOps ImageOps::random_resized_crop(int height, int width,
   return then({RandomResizedCropStep{size, options}});
 }
 
+ImageOps ImageOps::resize(int size) const {
+  return resize(size, size);
+}
+
 ImageOps ImageOps::resize(int height, int width) const {
   return then({ResizeStep{checked("resize", height, width)}});
 }
 
 ImageOps ImageOps::resize_short(int size) const {
   return then({ResizeShortStep{checked("resize_short", size, size).height}});
+}
+
+ImageOps ImageOps::center_crop(int size) const {
+  return center_crop(size, size);
 }
 
 ImageOps ImageOps::center_crop(int height, int width) const {
@@ -137,27 +145,27 @@ ImageOps ImageOps::cast(DType dtype, Layout layout) const {
 }
 
 ImageOps ImageOps::on_device() const {
-  auto chain = std::make_shared<Chain>(*chain_);
+  auto chain = std::make_shared<Chain>(this->chain());
   chain->on_device = true;
   static_cast<void>(image::size_on_device(*chain));
   return ImageOps(std::move(chain));
 }
 
-const std::string& ImageOps::component() const noexcept {
-  return chain_->component;
+const std::string& ImageOps::component() const {
+  return chain().component;
 }
 
-bool ImageOps::is_on_device() const noexcept {
-  return chain_->on_device;
+bool ImageOps::is_on_device() const {
+  return chain().on_device;
 }
 
 std::string ImageOps::plan_component() const {
-  return image::plan_component(chain_->component);
+  return image::plan_component(chain().component);
 }
 
 WorkOpPtr ImageOps::op() const {
-  if (chain_->on_device) return image::make_device_op(chain_);
-  return image::make_fused_op(chain_);
+  if (chain().on_device) return image::make_device_op(shared_chain());
+  return image::make_fused_op(shared_chain());
 }
 
 ImageOps decode_image(std::string component, DecodeOptions options) {

@@ -124,11 +124,11 @@ MixWeights::MixWeights(std::vector<Change> changes)
     : record_(std::make_shared<Record>(std::move(changes))) {}
 
 MixWeights::Change MixWeights::set(std::vector<double> weights) const {
-  return record_->set(std::move(weights));
+  return record()->set(std::move(weights));
 }
 
 std::vector<MixWeights::Change> MixWeights::changes() const {
-  return record_->changes();
+  return record()->changes();
 }
 
 }  // namespace penstock

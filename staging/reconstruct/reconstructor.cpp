@@ -69,17 +69,22 @@ Reconstructor::Reconstructor(Reconstructor&&) noexcept = default;
 Reconstructor& Reconstructor::operator=(Reconstructor&&) noexcept = default;
 Reconstructor::~Reconstructor() = default;
 
-const ComponentSpec& Reconstructor::image() const noexcept {
-  return impl_->image;
+const Reconstructor::Impl& Reconstructor::impl() const {
+  return *not_moved(impl_, "reconstructor");
+}
+
+const ComponentSpec& Reconstructor::image() const {
+  return impl().image;
 }
 
 void Reconstructor::run(StreamView stream, const StagedBatch& batch, const DeviceTensor& out) {
-  run(stream, batch[impl_->component], batch[image::plan_component(impl_->component)], out);
+  const std::string& component = impl().component;
+  run(stream, batch[component], batch[image::plan_component(component)], out);
 }
 
 void Reconstructor::run(StreamView stream, const DeviceTensor& bytes, const DeviceTensor& plans,
                         const DeviceTensor& out) {
-  reconstruct::Batch batch = impl_->batch;
+  reconstruct::Batch batch = impl().batch;
   constexpr std::int64_t kPlan = sizeof(jpeg::DevicePlan);
   if (bytes.dtype != DType::bytes || bytes.shape.rank() != 1 || plans.dtype != DType::u8 ||
       plans.shape.rank() != 2 || plans.shape[1] != kPlan || plans.shape[0] != bytes.shape[0])

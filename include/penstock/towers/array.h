@@ -23,8 +23,9 @@ class Array {
   explicit Array(const Shape& shape);
   /// Makes an empty array that takes its memory from `memory`, which must outlive it.
   Array(Allocator* memory, DType dtype) : memory_(memory), dtype_(dtype) {}
-  Array(Array&&) noexcept = default;
-  Array& operator=(Array&&) noexcept = default;
+  /// Leaves `other` without values.
+  Array(Array&& other) noexcept;
+  Array& operator=(Array&& other) noexcept;
 
   /// Returns a view of memory that outlives the array. The values must not be changed through a
   /// view of const memory.
