@@ -51,7 +51,8 @@ if(NOT BUILD_SHARED_LIBS)
   if(LZ4_FOUND)
     string(APPEND pc_requires " liblz4")
   endif()
-  set(pc_libs " -lstdc++ -lm -ldl -pthread")
+  # The modules of a program that has the library inside lie there.
+  set(pc_libs " -lstdc++ -lm -ldl -pthread -Wl,-rpath,\${libdir}")
 endif()
 set(pc_files ${PROJECT_BINARY_DIR}/penstock.pc)
 configure_file(cmake/penstock.pc.in ${PROJECT_BINARY_DIR}/penstock.pc @ONLY)
@@ -60,6 +61,10 @@ if(PENSTOCK_BUILD_PIPELINES)
   list(APPEND pc_files ${PROJECT_BINARY_DIR}/penstock-pipelines.pc)
 endif()
 install(FILES ${pc_files} DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT headers)
+# The examples that need no more than the package. The one of a subproject names the source tree.
+install(DIRECTORY examples/ DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples COMPONENT headers
+  FILES_MATCHING PATTERN *.cpp PATTERN *.c PATTERN *.cu PATTERN embed*/CMakeLists.txt PATTERN libtorch/CMakeLists.txt
+  PATTERN embed_subproject EXCLUDE)
 install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} RENAME copyright COMPONENT library)
 
 # Debian packages: `cpack` in the build folder. Of shared libraries, or the first holds no more than modules.

@@ -1,6 +1,8 @@
 // Everything: an asynchronous input pipeline for GPU towers.
 #pragma once
 
+#include <penstock/language.h>  // IWYU pragma: keep
+
 #include <penstock/batch_ops.h>      // IWYU pragma: export
 #include <penstock/dataset.h>        // IWYU pragma: export
 #include <penstock/device.h>         // IWYU pragma: export

@@ -1,6 +1,8 @@
 // Pipelines described in TOML. This header belongs to the component `pipelines`.
 #pragma once
 
+#include <penstock/language.h>  // IWYU pragma: keep
+
 #include <string>
 
 #include <penstock/dataset.h>

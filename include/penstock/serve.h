@@ -2,6 +2,8 @@
 // processes.
 #pragma once
 
+#include <penstock/language.h>  // IWYU pragma: keep
+
 #include <chrono>
 #include <cstddef>
 #include <cstdint>

@@ -14,6 +14,8 @@
 // trainer's parts and change with them.
 #pragma once
 
+#include <penstock/language.h>  // IWYU pragma: keep
+
 #include <penstock/towers/array.h>
 #include <penstock/towers/class_weights.h>
 #include <penstock/towers/classifier.h>

@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -9,31 +10,60 @@
 #include <penstock/error.h>
 
 namespace penstock {
+namespace {
 
-void* module_symbol(const char* file, const char* symbol,
-                    const std::function<bool(void*)>& accept) {
-  std::vector<std::string> paths;
+/// Returns the folders where `module_symbol` looks, without repetitions.
+std::vector<std::filesystem::path> module_folders() {
+  std::vector<std::filesystem::path> folders;
+  const auto add = [&](const std::filesystem::path& folder) {
+    const auto plain = folder.lexically_normal();
+    if (std::ranges::find(folders, plain) == folders.end()) folders.push_back(plain);
+  };
   std::error_code ignored;
   const auto program = std::filesystem::read_symlink("/proc/self/exe", ignored).parent_path();
   if (!ignored) {
-    for (const char* folder : {".", "../lib", "../lib64", "../lib/x86_64-linux-gnu"})
-      paths.push_back(program / folder / file);
+    for (const char* folder : {"", "../lib", "../lib64", "../lib/x86_64-linux-gnu"})
+      add(program / folder / "");
   }
-  paths.emplace_back(file);
-  std::string why;
-  for (const std::string& path : paths) {
-    if (path != file && !std::filesystem::exists(path, ignored)) continue;
+  // The shared object that this code is in: the library, where it is not static.
+  Dl_info self{};
+  if (dladdr(reinterpret_cast<void*>(&module_symbol), &self) != 0 && self.dli_fname != nullptr) {
+    const std::filesystem::path file = self.dli_fname;
+    if (file.is_absolute()) add(file.parent_path() / "");
+  }
+#ifdef PENSTOCK_MODULE_FOLDER
+  add(std::filesystem::path(PENSTOCK_MODULE_FOLDER) / "");  // where a static library is installed
+#endif
+  return folders;
+}
+
+}  // namespace
+
+void* module_symbol(const char* file, const char* symbol,
+                    const std::function<bool(void*)>& accept) {
+  std::string searched, why;
+  const auto open = [&](const std::string& path) -> void* {
     void* module = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (module == nullptr) {
       const char* said = dlerror();
       if (why.empty() && said != nullptr) why = said;
-      continue;
+      return nullptr;
     }
     void* found = dlsym(module, symbol);
     if (found != nullptr && accept(found)) return found;
     why = path + " is not of this version";
+    return nullptr;
+  };
+  for (const std::filesystem::path& folder : module_folders()) {
+    searched += folder.string() + ", ";
+    const std::filesystem::path path = folder / file;
+    std::error_code ignored;
+    if (!std::filesystem::exists(path, ignored)) continue;
+    if (void* found = open(path)) return found;
   }
-  throw Error(ErrorCode::not_found, "the module can't be opened: " + why);
+  if (void* found = open(file)) return found;  // the linker's folders: RPATH, LD_LIBRARY_PATH
+  throw Error(ErrorCode::not_found, "the module " + std::string(file) + " can't be opened: " + why +
+                                        "; searched " + searched + "and where the linker looks");
 }
 
 }  // namespace penstock

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Installs a build, moves it elsewhere and uses it as a stranger would: the program runs, examples/embed and
-# examples/embed_towers are configured, compiled without a warning and run against it, by GCC and by Clang where they
-# are, and examples/c_batches.c is by pkg-config's flags; find_package says what is missing; libraries show no names but
+# Installs a build, moves it elsewhere and uses it as a stranger would: the program runs; the installed examples are
+# compiled and run, those with a CMakeLists.txt by GCC and by Clang where they are, the others by pkg-config's flags;
+# programs elsewhere find the modules; find_package says what is missing; libraries show no names but
 # ours. With `shared` it is a build of shared libraries, made beside BUILD_DIR, that is installed, and made Debian
 # packages of.
 # install_test.sh SOURCE_DIR BUILD_DIR [shared]
@@ -54,7 +54,7 @@ for compiler in "${compilers[@]}"; do
   folder=$work/$(basename "$compiler")
   for example in embed:embed/main.cpp embed_towers:own_model.cpp; do
     name=${example%:*}
-    cmake -S "$source/examples/$name" -B "$folder/$name" -G "${CMAKE_GENERATOR:-Ninja}" --log-level=WARNING \
+    cmake -S "$work/moved/share/doc/penstock/examples/$name" -B "$folder/$name" -G "${CMAKE_GENERATOR:-Ninja}" --log-level=WARNING \
       -DCMAKE_PREFIX_PATH="$work/moved" -DCMAKE_CXX_COMPILER="$compiler" \
       -DCMAKE_CXX_FLAGS="-Wall -Wextra -Wpedantic -Werror" >/dev/null
     cmake --build "$folder/$name"
@@ -76,6 +76,48 @@ read -ra flags < <(pkg-config --cflags --libs penstock-pipelines)
 "${CC:-cc}" -std=c99 -Wall -Wextra -Wpedantic -Werror "$source/examples/c_batches.c" -o "$work/c_batches" "${flags[@]}" \
   -Wl,-rpath,"$work/moved/lib"
 cmake -DPROGRAM="$work/c_batches" -DSOURCE="$source/examples/c_batches.c" -P "$source/examples/check_output.cmake"
+
+# A program elsewhere opens the modules of the prefix, without LD_LIBRARY_PATH. Without the module it names the folders.
+mkdir "$work/elsewhere"
+cat >"$work/elsewhere/remote.cpp" <<'CPP'
+#include <cstdio>
+
+#include <penstock/penstock.h>
+
+int main() try {
+  penstock::text_lines("http://127.0.0.1:9/lines.txt");
+} catch (const penstock::Error& error) {
+  std::puts(error.what());
+}
+CPP
+read -ra flags < <(pkg-config --cflags --libs penstock)
+case " ${flags[*]} " in *" -std=c++20 "*) ;; *) fail "penstock.pc does not ask for C++20: ${flags[*]}" ;; esac
+if [ "$flavour" = shared ]; then flags+=("-Wl,-rpath,$work/moved/lib"); fi
+for example in "$work/moved/share/doc/penstock/examples"/*.cpp; do
+  name=$(basename "$example" .cpp)
+  case $name in own_model | own_columns) continue ;; esac  # are built above, with the trainer
+  # A static library is compiled into each, which takes seconds.
+  [ "$flavour" = shared ] || [ "$name" = own_source ] || continue
+  "${CXX:-c++}" -O1 "$example" -o "$work/elsewhere/$name" "${flags[@]}"
+  [ "$name" = report ] || cmake -DPROGRAM="$work/elsewhere/$name" -DSOURCE="$example" -P "$source/examples/check_output.cmake"
+done
+"${CXX:-c++}" "$work/elsewhere/remote.cpp" -o "$work/elsewhere/remote" "${flags[@]}"
+module=$work/moved/lib/libpenstock_remote.so
+if [ -e "$module" ]; then
+  said=$(env -u LD_LIBRARY_PATH "$work/elsewhere/remote")
+  case $said in *"can't be opened"* | "") fail "the module was not found: $said" ;; esac
+  mv "$module" "$module.away"
+  said=$(env -u LD_LIBRARY_PATH "$work/elsewhere/remote")
+  case $said in *"libpenstock_remote.so can't be opened: "*"searched "*"$work/elsewhere/"*) ;;
+  *) fail "the folders are not named: $said" ;; esac
+  mv "$module.away" "$module"
+fi
+for standard in c++14 c++17; do
+  said=$("${CXX:-c++}" -std=$standard -I"$work/moved/include" -c "$work/elsewhere/remote.cpp" -o /dev/null 2>&1) &&
+    fail "the headers compile as $standard"
+  [ "$(grep -c 'error:' <<<"$said")" = 2 ] || fail "an old compiler gets more than it needs: $said"
+  grep -q 'Penstock needs C++20: compile with -std=c++20' <<<"$said" || fail "$said"
+done
 
 mkdir "$work/components"
 cat >"$work/components/CMakeLists.txt" <<'CMAKE'

@@ -18,6 +18,8 @@ if grep -iE '^[^/]*(dnnl|grpc|gloo|protobuf|cli11|tomlplusplus|curl|gtest|cuda_c
   fail "the library alone looked for what is above"
 fi
 grep -qx 'PENSTOCK_WERROR:BOOL=OFF' "$build/CMakeCache.txt" || fail "warnings are errors in another project"
+objects=$(ninja -C "$build" -t inputs embed | grep -c '\.o$')
+[ "$objects" -le 150 ] || fail "embed is made of $objects objects, more than 150"
 [ "${3:-}" = full ] || exit 0
 cmake -S "$source/examples/embed_subproject" -B "$build" -DCMAKE_BUILD_TYPE=Release --log-level=WARNING >/dev/null
 said=$(cmake --build "$build" -j 2 --target embed 2>&1) || fail "$said"
