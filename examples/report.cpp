@@ -5,10 +5,11 @@
 // Takes so many steps of 5 ms (100 if not said) on the host's device, and prints what a feed says
 // of itself: the verdict, a summary, the stages and the towers. The verdict, the summary, stages
 // and towers of any program are also written where PENSTOCK_REPORT says, and served as metrics at
-// PENSTOCK_METRICS, without a line in it:
+// PENSTOCK_METRICS, without a line in it. One line makes SIGTERM write them too:
 //
 //     PENSTOCK_REPORT=report-%r.json PENSTOCK_METRICS=9400 report 10000
 //
+#include <csignal>
 #include <cstdint>
 #include <cstdio>
 #include <string>
@@ -18,6 +19,7 @@
 namespace ps = penstock;
 
 int main(int argc, char** argv) try {
+  ps::report_at_signal(SIGTERM);
   const long steps = argc > 1 ? std::stol(argv[1]) : 100;
   const ps::Dataset train =
       ps::synthetic({.count = 256, .image_height = 64, .image_width = 64})

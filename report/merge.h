@@ -45,7 +45,7 @@ MergedReport merge(std::vector<RankReport> ranks);
 std::string missing_text(const MergedReport& report);
 /// Returns the verdict, the worst rank's own verdict, and a table with a line for each rank.
 std::string merged_text(const MergedReport& report, bool colour, int width);
-/// Returns the fields that docs/metrics.md ("Several ranks") lists.
+/// Returns the fields of `merged` in docs/report.schema.json.
 std::string merged_json(const MergedReport& report);
 
 }  // namespace penstock

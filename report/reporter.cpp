@@ -1,5 +1,6 @@
 #include "report/reporter.h"
 
+#include <array>
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
@@ -10,6 +11,7 @@
 
 #include <penstock/durable_file.h>
 #include <penstock/error.h>
+#include <penstock/report.h>
 
 #include "pipeline/core/log_sink.h"
 #include "report/metrics.h"
@@ -26,7 +28,9 @@ constexpr std::chrono::milliseconds kNotAgain{-1};
 // The state that a signal handler and a child of fork can reach. Constant once the handler is set.
 Service* service_of_process = nullptr;
 std::atomic<bool>* asked_of_process = nullptr;
+std::atomic<int>* last_of_process = nullptr;
 bool signal_is_ours = false;
+std::array<std::atomic<bool>, 65> ends_are_ours{};  // by signal: those of `report_at_signal`
 std::atomic<bool> in_child{false};
 
 void on_signal(int) {
@@ -36,11 +40,31 @@ void on_signal(int) {
   errno = error;
 }
 
+/// The action that the signal had is restored by SA_RESETHAND.
+void on_end(int signal) {
+  const int error = errno;
+  last_of_process->store(signal, std::memory_order_relaxed);
+  service_of_process->wake();
+  errno = error;
+}
+
+/// Ends the process by the signal. The calling thread is ours, and takes no signals.
+void end_by(int signal) noexcept {
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, signal);
+  std::signal(signal, SIG_DFL);
+  ::pthread_sigmask(SIG_UNBLOCK, &set, nullptr);
+  std::raise(signal);
+}
+
 /// Runs in the child. It has no use for our signal handler, and must not keep the parent's port
 /// open.
 void on_fork() {
   in_child.store(true, std::memory_order_relaxed);
   if (signal_is_ours) std::signal(SIGUSR1, SIG_DFL);
+  for (std::size_t signal = 1; signal < ends_are_ours.size(); ++signal)
+    if (ends_are_ours[signal].load()) std::signal(static_cast<int>(signal), SIG_DFL);
   if (service_of_process != nullptr) service_of_process->abandon();
 }
 
@@ -131,6 +155,7 @@ void Reporter::start(const char* endpoint) {
   service_->start();
   service_of_process = service_.get();
   asked_of_process = &asked_;
+  last_of_process = &last_;
   if (writes()) take_signal();
 }
 
@@ -145,6 +170,23 @@ void Reporter::take_signal() noexcept {
   signal_is_ours = ::sigaction(SIGUSR1, &ours, nullptr) == 0;
 }
 
+bool Reporter::write_at(int signal) {
+  if (!writes() || !service_) return false;
+  MutexLock lock(signals_mutex_);
+  struct sigaction before {};
+  if (signal < 1 || static_cast<std::size_t>(signal) >= ends_are_ours.size() ||
+      ::sigaction(signal, nullptr, &before) != 0 || signal == SIGKILL || signal == SIGSTOP)
+    throw Error(ErrorCode::invalid_argument,
+                "signal " + std::to_string(signal) + " can't be caught");
+  if ((before.sa_flags & SA_SIGINFO) != 0 || before.sa_handler != SIG_DFL) return false;
+  struct sigaction ours {};
+  ours.sa_handler = on_end;
+  ours.sa_flags = SA_RESTART | static_cast<int>(SA_RESETHAND);
+  sigemptyset(&ours.sa_mask);
+  ends_are_ours[static_cast<std::size_t>(signal)].store(true);
+  return ::sigaction(signal, &ours, nullptr) == 0;
+}
+
 void Reporter::run_ended() noexcept {
   if (!writes()) return;
   stale_.store(true, std::memory_order_release);
@@ -153,6 +195,10 @@ void Reporter::run_ended() noexcept {
 
 std::chrono::milliseconds Reporter::woken() noexcept {
   if (!writes()) return kNotAgain;
+  if (const int last = last_.load(std::memory_order_relaxed); last != 0) {
+    write();
+    end_by(last);
+  }
   if (!asked_.exchange(false)) {
     if (!stale_.load(std::memory_order_acquire)) return kNotAgain;
     MutexLock lock(file_mutex_);
@@ -197,6 +243,11 @@ void Reporter::finish() noexcept {
   if (in_child.load(std::memory_order_relaxed)) return;
   if (service_) service_->stop();
   if (writes()) write();
+}
+
+bool report_at_signal(int signal) {
+  Reporter* const reporter = Reporter::asked_for();
+  return reporter != nullptr && reporter->write_at(signal);
 }
 
 }  // namespace penstock

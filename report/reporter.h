@@ -25,6 +25,8 @@ class Reporter {
   static Reporter* asked_for() noexcept;
 
   ObservedRuns& runs() noexcept { return runs_; }
+  /// Implements `report_at_signal`.
+  bool write_at(int signal) EXCLUDES(signals_mutex_);
   /// Says that a run has ended. The file is written again, at most once a second.
   void run_ended() noexcept;
 
@@ -44,6 +46,8 @@ class Reporter {
   const std::string trace_;  // empty: no trace file
   ObservedRuns runs_;
   std::atomic<bool> asked_{false};  // the signal has requested a report
+  std::atomic<int> last_{0};        // the signal that ends the process once a report is written
+  Mutex signals_mutex_;
   std::atomic<bool> stale_{false};  // a run has ended since the file was last written
   SlowMutex file_mutex_;            // held while a report is written
   bool warned_of_file_ GUARDED_BY(file_mutex_) = false;

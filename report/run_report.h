@@ -47,7 +47,9 @@ struct RunReport {
   std::uint64_t rss_peak_bytes = 0;
   int cpus = 1;  ///< the number that the process may use
   std::uint64_t seed = 0;
-  std::string io;       ///< empty: not known
+  std::string io;  ///< empty: not known
+  /// The flags that decode the images of which the run read only the bytes; empty: none.
+  std::string undecoded;
   std::string version;  ///< of Penstock
   std::string jpeg_backend;
   std::string simd;  ///< the instruction set that the process uses: "AVX2"
@@ -80,7 +82,9 @@ struct RunReport {
   double stall_share() const noexcept;
 };
 
-/// Returns the limit of the run and a remedy.
+/// True for a run of less than 100 ms or 100 elements, whose figures are those of its start.
+bool too_short(const RunReport& report) noexcept;
+/// Returns the limit of the run and a remedy. A run that is too short gets none.
 Verdict verdict(const RunReport& report);
 
 /// Returns a line for each stage that pads, such as "batch[1]: 25% of its bytes are padding".
@@ -90,7 +94,7 @@ std::vector<std::string> padding_lines(const RunReport& report);
 /// errors.
 std::string report_text(const RunReport& report, bool colour, int width);
 
-/// Returns the fields that docs/profile.md ("The JSON") lists. `pipeline_toml`: the pipeline as
+/// Returns the fields of `run` in docs/report.schema.json. `pipeline_toml`: the pipeline as
 /// TOML; empty: not known.
 std::string report_json(const RunReport& report, const std::string& pipeline_toml = {});
 

@@ -15,7 +15,8 @@ namespace {
 
 constexpr double kSaturated = 0.7;
 constexpr double kKeepsUp = 0.05;
-constexpr double kShort_s = 0.25;
+constexpr double kShort_s = 0.1;
+constexpr std::uint64_t kFewElements = 100;
 
 const StageStats* busiest(const Stats& stats) {
   const StageStats* best = nullptr;
@@ -335,17 +336,27 @@ double RunReport::stall_share() const noexcept {
   return after > 0 ? std::clamp((wait_s - first_batch_s) / after, 0.0, 1.0) : 0;
 }
 
+bool too_short(const RunReport& report) noexcept {
+  return report.wall_s < kShort_s || report.elements < kFewElements;
+}
+
 Verdict verdict(const RunReport& report) {
   if (report.ending == Ending::failed) return {.text = "The run failed before its end."};
   if (report.ending == Ending::device_lost) return {.text = "A device was lost."};
   if (report.ending == Ending::no_progress)
     return {.text = "The run made no progress and was given up."};
   if (report.elements == 0) return {.text = "Nothing was delivered."};
-  Verdict verdict = judge(local_part(report));
-  verdict.text += crowding(verdict, report);
+  Verdict verdict;
+  if (too_short(report)) {
+    verdict.text = "The run was too short to tell what limits it: it takes " +
+                   std::to_string(kFewElements) + " elements and " + human_seconds(kShort_s) + ".";
+  } else {
+    verdict = judge(local_part(report));
+    verdict.text += crowding(verdict, report);
+  }
   verdict.text += missing_workers(report);
-  if (report.wall_s < kShort_s)
-    verdict.text += " (The run was short; more epochs would make this surer.)";
+  if (!report.undecoded.empty())
+    verdict.text += " Only reads were measured: " + report.undecoded + " would decode the images.";
   return verdict;
 }
 

@@ -74,8 +74,12 @@ std::string crowding(const Verdict& verdict, const RunReport& report) {
   const bool computes = verdict.cause == "source" || verdict.cause.starts_with("stage ");
   if (!computes || could <= 0 || times.ran_s >= kEnough * could || others_had_it(report)) return "";
   if (times.waited_s < 0.1 * report.wall_s) return "";
-  return " There are more threads than CPUs: they waited for each other in " +
-         human_share(times.waited_s / could) + " of the time in which they could have run.";
+  const std::string share = human_share(times.waited_s / could);
+  if (report.stats.threads <= report.cpus)
+    return " Its threads waited for a CPU in " + share +
+           " of the time in which they could have run.";
+  return " There are more threads than CPUs: they waited for each other in " + share +
+         " of the time in which they could have run.";
 }
 
 }  // namespace penstock

@@ -26,7 +26,7 @@ struct Report {
   Verdict verdict;  ///< the cause that limits the run
   /// The verdict, a summary, and tables of stages and towers, in 100 columns.
   std::string text;
-  /// An object with the fields that docs/profile.md ("The JSON") lists.
+  /// An object with the fields of `run` in docs/report.schema.json.
   std::string json;
 };
 
@@ -39,6 +39,15 @@ struct Report {
 Report report(const Iterator& run);
 /// Returns the report of a feed and its towers.
 Report report(const Feed& feed);
+
+/// Makes the signal, such as SIGTERM, write the files that PENSTOCK_REPORT and PENSTOCK_TRACE ask
+/// for, before it ends the process as it would have done. Without this they are written when a run
+/// ends, and at a normal end of the process. The first signal restores the default action, so a
+/// second one ends the process at once. Returns false, and does nothing, if the environment asks
+/// for no file, or if the signal's action is not the default one. Throws Error{invalid_argument}
+/// for a signal that can't be caught. In a child of `fork` the signal has its default action.
+/// Thread-safe.
+bool report_at_signal(int signal);
 
 /// Sets the rank of this process in its job, and the number of ranks (0: not known), for reports
 /// and metrics. Without it they take the rank from the launcher's variables (docs/metrics.md).

@@ -295,6 +295,28 @@ TEST_F(Profile, TellsHumansTheSame) {
   EXPECT_EQ(outcome.err, "");
 }
 
+TEST_F(Profile, FiguresWithoutAdviceForShortRuns) {
+  const Outcome outcome = run_program({"profile", "--range", "99", "--batch", "10"});
+  EXPECT_EQ(outcome.code, 0);
+  EXPECT_THAT(outcome.out,
+              AllOf(HasSubstr("too short to tell what limits it"), HasSubstr("99 elements in 10"),
+                    Not(HasSubstr("would")), Not(HasSubstr("elements/s instead"))));
+  const json report = profile_json({"--range", "99"});
+  EXPECT_TRUE(report["verdict"]["cause"].is_null());
+  EXPECT_TRUE(report["verdict"]["prizes"].empty());
+}
+
+TEST_F(Profile, NotesImagesThatWereNotDecoded) {
+  for (const char* format : {"folder", "tar"}) {
+    EXPECT_THAT(run_program({"profile", at(format)}).out, HasSubstr("measured: --decode"))
+        << format;
+    EXPECT_THAT(run_program({"profile", at(format), "--decode"}).out,
+                Not(HasSubstr("measured: --decode")))
+        << format;
+  }
+  EXPECT_THAT(run_program({"profile", "--range", "200"}).out, Not(HasSubstr("measured: --decode")));
+}
+
 TEST_F(Profile, StopsWhenInterrupted) {
   for (const auto& [number, code] : {std::pair{SIGINT, 130}, std::pair{SIGTERM, 143}}) {
     const TempFolder folder;

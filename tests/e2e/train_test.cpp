@@ -62,12 +62,18 @@ TEST(Train, LearnsAndWritesWhatItDid) {
   }
 }
 
-TEST(Train, WritesWhatTensorBoardReads) {
+TEST(Train, WritesWhatTensorBoardAndBrowsersRead) {
   const Digits digits(100);
   const TempFolder folder;
-  const Outcome outcome = run_program(
-      flags(digits, {"--eval-data", digits.path(), "--tensorboard", folder / "events"}));
+  const Outcome outcome =
+      run_program(flags(digits, {"--eval-data", digits.path(), "--tensorboard", folder / "events",
+                                 "--html", folder / "page.html"}));
   ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_THAT(
+      read_file(folder / "page.html"),
+      testing::AllOf(testing::HasSubstr("penstock train"), testing::HasSubstr("Loss of each step"),
+                     testing::HasSubstr("<polyline"), testing::HasSubstr("test accuracy"),
+                     testing::HasSubstr("host:1")));
   std::vector<std::filesystem::path> files;
   for (const auto& entry : std::filesystem::directory_iterator(folder / "events"))
     files.push_back(entry.path());

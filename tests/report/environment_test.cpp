@@ -213,8 +213,10 @@ TEST(Environment, HasTheReportWrittenAtSigusr1) {
   const test::TimeLimit limit(100);
   const test::TempFolder folder;
   const std::string path = folder / "report.txt";
-  Trainer trainer(1'000'000, {"PENSTOCK_REPORT=" + path});
-  ASSERT_TRUE(within_a_while([&] { return has(trainer.signals("SigCgt"), SIGUSR1); }));
+  const int port = free_port();
+  Trainer trainer(1'000'000,
+                  {"PENSTOCK_REPORT=" + path, "PENSTOCK_METRICS=" + std::to_string(port)});
+  scrape_of_a_run(port);  // the run has begun
   for (int times = 0; times < 2; ++times) {
     trainer.signal(SIGUSR1);
     EXPECT_TRUE(within_a_while([&] { return std::filesystem::exists(path); }));
@@ -223,6 +225,32 @@ TEST(Environment, HasTheReportWrittenAtSigusr1) {
   }
   trainer.signal(SIGTERM);
   EXPECT_EQ(trainer.wait(), 128 + SIGTERM);
+}
+
+TEST(Environment, HasTheReportWrittenAtSigterm) {
+  const test::TimeLimit limit(100);
+  const test::TempFolder folder;
+  const std::string path = folder / "report.json";
+  const int port = free_port();
+  Trainer trainer(1'000'000,
+                  {"PENSTOCK_REPORT=" + path, "PENSTOCK_METRICS=" + std::to_string(port)});
+  scrape_of_a_run(port);  // the run has begun
+  ASSERT_TRUE(has(trainer.signals("SigCgt"), SIGTERM));
+  ASSERT_FALSE(std::filesystem::exists(path));
+  trainer.signal(SIGTERM);
+  EXPECT_EQ(trainer.wait(), 128 + SIGTERM);
+  EXPECT_EQ(Json::parse(test::read_file(path))["runs"].size(), 1U);
+}
+
+TEST(Environment, LeavesSigtermAloneThatIsIgnored) {
+  const test::TimeLimit limit(100);
+  const test::TempFolder folder;
+  std::signal(SIGTERM, SIG_IGN);  // which a child inherits
+  Trainer trainer(1'000'000, {"PENSTOCK_REPORT=" + (folder / "report.txt")});
+  std::signal(SIGTERM, SIG_DFL);
+  ASSERT_TRUE(within_a_while([&] { return has(trainer.signals("SigCgt"), SIGUSR1); }));
+  EXPECT_TRUE(has(trainer.signals("SigIgn"), SIGTERM));
+  EXPECT_FALSE(has(trainer.signals("SigCgt"), SIGTERM));
 }
 
 TEST(Environment, HasATraceWritten) {

@@ -36,17 +36,17 @@ Dataset slow_numbers(int batches, int ms) {
 
 TEST(Report, SaysThatTheProgramsOwnWorkLimitsARun) {
   const test::TimeLimit limit(60);
-  Iterator run = slow_numbers(40, 0).iterate({.seed = 11, .threads = 1});
+  Iterator run = slow_numbers(100, 0).iterate({.seed = 11, .threads = 1});
   while (Next batch = run.next()) {
     static_cast<void>(*batch);
-    sleep_ms(10);
+    sleep_ms(5);
   }
   const Report said = report(run);
   EXPECT_EQ(said.verdict.cause, "step");
   EXPECT_THAT(said.text, StartsWith("The program's own work between batches limits the run"));
   const Json json = Json::parse(said.json);
-  EXPECT_EQ(json["elements"], 40);
-  EXPECT_EQ(json["batches"], 40);
+  EXPECT_EQ(json["elements"], 100);
+  EXPECT_EQ(json["batches"], 100);
   EXPECT_EQ(json["epochs"], 1);
   EXPECT_EQ(json["seed"], 11);
   EXPECT_EQ(json["guarantee"], "EXACT_IF_DETERMINISTIC");
@@ -60,7 +60,7 @@ TEST(Report, SaysThatTheProgramsOwnWorkLimitsARun) {
 
 TEST(Report, NamesTheStageThatLimitsARun) {
   const test::TimeLimit limit(60);
-  Iterator run = slow_numbers(40, 10).iterate({.threads = 1});
+  Iterator run = slow_numbers(100, 5).iterate({.threads = 1});
   while (Next batch = run.next()) static_cast<void>(*batch);
   const Report said = report(run);
   // Or that others have the processors, where tests run side by side.
@@ -91,11 +91,11 @@ TEST(Report, IsToBeHadBeforeTheFirstElement) {
 
 TEST(Report, BeginsWithWhatHoldsTowersUp) {
   const test::TimeLimit limit(60);
-  Feed feed(slow_numbers(40, 0), devices("host:0:copies:latency_us=12000"));
+  Feed feed(slow_numbers(100, 0), devices("host:0:copies:latency_us=6000"));
   const Stream stream(feed.device(0).shared_from_this(), "tower 0");
   while (std::optional<StagedBatch> batch = feed.next(0)) {
     batch->wait(stream);
-    stream.view().busy(2'000'000);
+    stream.view().busy(1'000'000);
     batch->release(stream);
   }
   stream.view().synchronize();
@@ -104,7 +104,7 @@ TEST(Report, BeginsWithWhatHoldsTowersUp) {
   EXPECT_EQ(said.verdict.cause, "copy") << said.text;
   EXPECT_THAT(said.text, StartsWith("Copies to host:0 limit the run"));
   const Json json = Json::parse(said.json);
-  EXPECT_EQ(json["elements"], 40);
+  EXPECT_EQ(json["elements"], 100);
   EXPECT_EQ(json["towers"].size(), 1);
   EXPECT_GT(json["verdict"]["gain_s"], 0);
   EXPECT_GT(json["verdict"]["rate_then"], json["elements_per_second"]);

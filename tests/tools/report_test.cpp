@@ -94,20 +94,21 @@ TEST(ReportHtml, ShowsAllAndEscapes) {
   Report report = with_timeline();
   report.stats.errors.count = 1;
   report.stats.errors.first.emplace_back(ErrorCode::data_loss, "<script>alert(1)</script>");
-  const std::string page = report_html(report, "tar a&b.tar");
+  const std::string page = report_html(report, {"penstock profile", "tar a&b.tar", {}, {}});
   EXPECT_THAT(page, AllOf(HasSubstr("100 elements/s"), HasSubstr("tar a&amp;b.tar"),
                           HasSubstr("map[1] &lt;decode&gt;"), HasSubstr("limits the run"),
                           HasSubstr("&lt;script&gt;"), HasSubstr("<polyline"),
                           testing::Not(HasSubstr("<script"))));
   EXPECT_THAT(page, testing::Not(HasSubstr("http"))) << "needs nothing from elsewhere";
   report.timeline.clear();
-  EXPECT_THAT(report_html(report, "x"), testing::Not(HasSubstr("<polyline")));
+  EXPECT_THAT(report_html(report, {"penstock profile", "x", {}, {}}),
+              testing::Not(HasSubstr("<polyline")));
 }
 
 TEST(ReportHtml, HasTheVerdictFirstNumbersOnItsAxesAndFoldsWhatWasTuned) {
   Report report = with_timeline();
   report.stats.decisions.push_back({0.4, "threads", 2, 4, "<they> waited"});
-  const std::string page = report_html(report, "x");
+  const std::string page = report_html(report, {"penstock profile", "x", {}, {}});
   EXPECT_LT(page.find("limits the run"), page.find("100 elements/s"));
   EXPECT_THAT(page, AllOf(HasSubstr(">500 ms<"), HasSubstr(">500/s<"), HasSubstr(">2.0 MiB<"),
                           HasSubstr("<details><summary>Tuned 1 time</summary>"),
@@ -118,7 +119,7 @@ TEST(ReportHtml, HasARowForEachTower) {
   Report report = fed("copy", 4);
   for (int i = 1; i <= 5; ++i)
     report.timeline.push_back({i * 0.1, 100, 1 << 20, {0.5, 1.5}, {0.5, 0.25}});
-  const std::string page = report_html(report, "x");
+  const std::string page = report_html(report, {"penstock profile", "x", {}, {}});
   EXPECT_THAT(page, AllOf(HasSubstr("Tower 1 host:1 stalled"), HasSubstr("waited for copy 4.90 s"),
                           HasSubstr("sooner without copy 4.00 s"), HasSubstr("Copies to host:0")));
 }
@@ -142,7 +143,7 @@ TEST(ReportText, NamesTheShareOfPadding) {
   const std::string text = report_text(report, false, 100);
   EXPECT_THAT(text, AllOf(HasSubstr("bucket_by_length[1]: 25% of its bytes are padding\n"),
                           testing::Not(HasSubstr("tar[0]:"))));
-  EXPECT_THAT(report_html(report, "x"),
+  EXPECT_THAT(report_html(report, {"penstock profile", "x", {}, {}}),
               HasSubstr(">bucket_by_length[1]: 25% of its bytes are padding<"));
 }
 

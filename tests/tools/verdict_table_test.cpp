@@ -245,7 +245,7 @@ INSTANTIATE_TEST_SUITE_P(
                          [](Situation& s) {
                            s.flow.stages_ns = {25 * kMs, 25 * kMs};
                          }},
-                    Case{"more_threads_than_cpus", "stage map[2]", "more threads than CPUs",
+                    Case{"threads_without_a_cpu", "stage map[2]", "threads waited for a CPU in 50%",
                          [](Situation& s) {
                            s.flow.stages_ns[1] = 100 * kMs;
                            s.ran = 0.5;

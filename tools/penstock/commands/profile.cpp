@@ -234,7 +234,8 @@ class Profile final : public Command {
       std::fflush(stream);
     }
     if (!json_.empty()) write_output(json_, report_json(report, to_toml(spec)));
-    if (!html_.empty()) write_output(html_, report_html(report, title_of(spec)));
+    if (!html_.empty())
+      write_output(html_, report_html(report, {"penstock profile", title_of(spec), {}, {}}));
     if (!trace_.empty()) write_output(trace_, report_trace(report));
   }
 

@@ -117,6 +117,7 @@ class Train final : public Command {
     add(run, "--trace", trace_, "FILE",
         "write what the towers, and the threads of the input, of all ranks did when, for Perfetto");
     add(run, "--json", json_, "FILE", "write the result as JSON (-: to stdout)");
+    add(run, "--html", html_, "FILE", "write the result as a page for a browser");
     app()->add_flag("--quiet", quiet_, "no progress and no summary; only errors")->group(run);
   }
 
@@ -127,11 +128,13 @@ class Train final : public Command {
     const std::vector<std::string> folders{options_.checkpoint_folder, events_};
     const std::string& best = evaluator_.best();
     check_distinct({{"--json", json_},
+                    {"--html", html_},
                     {"--export", export_},
                     {"--export-best", best},
                     {"--quarantine", input_.quarantine()},
                     {"--trace", trace_}});
-    for (const std::string& path : {json_, export_, best, trace_}) check_output(path, folders);
+    for (const std::string& path : {json_, html_, export_, best, trace_})
+      check_output(path, folders);
     check_model_folder(model_folder_);
     const cluster::Cluster who = cluster_.resolve();
     const towers::ModelKind& kind = input_.kind(model_);
@@ -242,6 +245,7 @@ class Train final : public Command {
     if (!quiet_ && first)
       std::fputs(train_text(result, ranks).c_str(), json_ == "-" ? stderr : stdout);
     if (!json_.empty() && first) write_output(json_, train_json(result, ranks));
+    if (!html_.empty() && first) write_output(html_, train_html(model_, result, ranks));
     if (!trace_.empty() && first) write_output(trace_, trace);
     if (marks && !result.stopped)
       towers::write_finished(folder, {result.steps, options_.epochs, options_.max_steps});
@@ -389,7 +393,7 @@ class Train final : public Command {
   std::string devices_ = "host:0", eval_device_;
   std::string strategy_ = "replicated", variable_update_;
   std::string combine_ = "average", bucket_;
-  std::string json_;
+  std::string json_, html_;
   std::string export_, model_folder_, events_, trace_;
   bool keep_order_ = false;
   std::uint64_t buffer_ = 0;

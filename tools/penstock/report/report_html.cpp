@@ -113,17 +113,29 @@ std::string svg_line(double x1, double y1, double x2, double y2) {
          fixed(x2) + "\" y2=\"" + fixed(y2) + "\"/>";
 }
 
-/// Returns a line over time, from 0 on, with numbers and units on both axes.
-std::string graph(const std::vector<Timeline::Point>& points,
-                  const std::function<double(const Timeline::Point&)>& value,
-                  const std::function<std::string(double)>& label,
-                  const std::function<std::vector<double>(double)>& ticks_of = round_ticks) {
+struct Place {
+  double x = 0;
+  double y = 0;
+};
+using Label = std::function<std::string(double)>;
+using Ticks = std::function<std::vector<double>(double)>;
+
+std::string time_label(double seconds) {
+  return seconds > 0 ? human_seconds(seconds) : "0 s";
+}
+
+/// Returns a line from x = 0 on, with numbers and units on both axes.
+std::string graph(const std::vector<Place>& places, const Label& x_label, const Label& label,
+                  const Ticks& ticks_of) {
   double most = 0;
-  for (const Timeline::Point& point : points) most = std::max(most, value(point));
-  const double end = points.back().at_s;
+  double end = 0;
+  for (const Place& place : places) {
+    most = std::max(most, place.y);
+    end = std::max(end, place.x);
+  }
   if (most <= 0 || end <= 0) return "";
   const std::vector<double> ticks = ticks_of(most);
-  const auto x = [end](double at_s) { return kLeft + at_s / end * (kWidth - kLeft - kRight); };
+  const auto x = [end](double at) { return kLeft + at / end * (kWidth - kLeft - kRight); };
   const auto y = [&ticks](double of) {
     return kAbove + (kHeight - kAbove - kBelow) * (1 - of / ticks.back());
   };
@@ -134,12 +146,40 @@ std::string graph(const std::vector<Timeline::Point>& points,
   for (const double tick : round_ticks(end)) {
     if (tick > end) break;
     out += svg_line(x(tick), y(0), x(tick), y(0) + 4) +
-           svg_text(x(tick), kHeight - 6, "middle", tick > 0 ? human_seconds(tick) : "0 s");
+           svg_text(x(tick), kHeight - 6, "middle", x_label(tick));
   }
   out += "<polyline class=\"graph\" points=\"";
-  for (const Timeline::Point& point : points)
-    out += fixed(x(point.at_s)) + "," + fixed(y(value(point))) + " ";
+  for (const Place& place : places) out += fixed(x(place.x)) + "," + fixed(y(place.y)) + " ";
   return out + "\"/></svg>\n";
+}
+
+/// Returns a line over time.
+std::string graph(const std::vector<Timeline::Point>& points,
+                  const std::function<double(const Timeline::Point&)>& value, const Label& label,
+                  const Ticks& ticks_of = round_ticks) {
+  std::vector<Place> places;
+  for (const Timeline::Point& point : points) places.push_back({point.at_s, value(point)});
+  return graph(places, time_label, label, ticks_of);
+}
+
+/// Returns a line over steps. Where there are more than pixels, a place is the mean of several.
+std::string graph(const Curve& curve) {
+  constexpr std::size_t kMostPlaces = 400;
+  const std::size_t each = 1 + curve.values.size() / kMostPlaces;
+  std::vector<Place> places;
+  for (std::size_t i = 0; i < curve.values.size(); i += each) {
+    double sum = 0;
+    std::size_t count = 0;
+    for (std::size_t j = i; j < std::min(i + each, curve.values.size()); ++j) {
+      if (!std::isfinite(curve.values[j])) continue;
+      sum += curve.values[j];
+      ++count;
+    }
+    if (count == 0) continue;
+    places.push_back({static_cast<double>(curve.first_step + i), sum / static_cast<double>(count)});
+  }
+  const auto step = [](double number) { return grouped(static_cast<std::uint64_t>(number)); };
+  return graph(places, step, plain, round_ticks);
 }
 
 std::string tower_name(const Report& report, std::size_t tower) {
@@ -285,13 +325,14 @@ std::string decisions(const std::vector<Decision>& decisions) {
 
 }  // namespace
 
-std::string report_html(const Report& report, const std::string& title) {
+std::string report_html(const Report& report, const PageText& page) {
+  const std::string title = escape(page.title);
   const MemoryStats& memory = report.stats.memory;
   const std::string changes = prizes_text(report);
   std::string out =
-      "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n<title>" + escape(title) +
-      "</title>\n<style>" + std::string(kStyle) +
-      "</style></head><body>\n<h1>penstock profile</h1>\n<div class=\"pale\">" + escape(title) +
+      "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n<title>" + title +
+      "</title>\n<style>" + std::string(kStyle) + "</style></head><body>\n<h1>" +
+      escape(page.command) + "</h1>\n<div class=\"pale\">" + title +
       "</div>\n<div class=\"verdict\">" + escape(verdict(report).text) +
       (changes.empty() ? "" : "<div class=\"pale\">" + escape(changes) + "</div>") +
       "</div>\n<div class=\"rate\">" +
@@ -303,7 +344,15 @@ std::string report_html(const Report& report, const std::string& title) {
       human_bytes(static_cast<double>(memory.budget_bytes)) + " · " +
       std::to_string(report.stats.threads) + " threads · seed " + std::to_string(report.seed);
   if (report.digest) out += " · digest " + hex16(*report.digest);
-  out += "</div>\n" + towers(report) +
+  out += "</div>\n";
+  if (!page.lines.empty()) out += "<ul>\n";
+  for (const std::string& line : page.lines) out += "<li>" + escape(line) + "</li>\n";
+  if (!page.lines.empty()) out += "</ul>\n";
+  for (const Curve& curve : page.curves) {
+    const std::string one = graph(curve);
+    if (!one.empty()) out += "<h2>" + escape(curve.name) + "</h2>\n" + one;
+  }
+  out += towers(report) +
          "<h2>Stages</h2>\n<table><tr><th></th><th>items</th><th>bytes</th><th>busy</th>"
          "<th></th><th>of threads</th><th>waited</th><th>for</th></tr>\n";
   for (const StageStats& stage : report.stats.stages) out += stage_row(stage, report);

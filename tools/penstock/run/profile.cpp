@@ -129,6 +129,16 @@ Report report_of(const PipelineSpec& spec) {
   return report;
 }
 
+void note_dataset(Report& report, const PipelineSpec& spec, const Dataset& dataset) {
+  report.guarantee = name_of(dataset.guarantee());
+  const Spec& made = dataset.spec();
+  const int image = made.find("image");
+  const bool encoded = image >= 0 && made[static_cast<std::size_t>(image)].dtype == DType::bytes;
+  const auto is_image = [](const Settings& stage) { return stage.kind().is_image(); };
+  if (encoded && std::ranges::none_of(spec.stages, is_image))
+    report.undecoded = "--decode, or another image stage such as --resize,";
+}
+
 RunOptions profile_options(const PipelineSpec& spec, const ProfileOptions& options) {
   RunOptions run = run_options(spec, options.seed);
   run.close_deadline_ms = 1000;
@@ -163,7 +173,7 @@ Report run_profile(const PipelineSpec& spec, const ProfileOptions& options,
   std::optional<OpeningLimit> opening(std::in_place, options.limit_s);
   const Dataset dataset = build(spec);
   report.build_s = elapsed();
-  report.guarantee = name_of(dataset.guarantee());
+  note_dataset(report, spec, dataset);
   if (!start.iterator.empty()) {
     report.resumed_batches = start.batches;
     report.resumed_elements = start.elements;

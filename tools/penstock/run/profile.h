@@ -41,6 +41,8 @@ std::string title_of(const PipelineSpec& spec);
 
 /// Returns a report with the facts that are known before anything runs.
 Report report_of(const PipelineSpec& spec);
+/// Adds the facts that the pipeline shows.
+void note_dataset(Report& report, const PipelineSpec& spec, const Dataset& dataset);
 /// Returns the progress from which the run begins: that of the state file, if there is one. Throws
 /// UsageError if the seed differs from that of the state.
 Progress start_of(const ProfileOptions& options, const PipelineSpec& spec, std::uint64_t seed);

@@ -205,7 +205,7 @@ Report run_towers(const PipelineSpec& spec, const ProfileOptions& options, Inter
   const Progress start = start_of(options, spec, feed_options.run.seed);
   report.seed = feed_options.run.seed = start.seed;
   const double step_ms = spec.run.get("step_ms", 0.0);
-  report.guarantee = name_of(dataset.guarantee());
+  note_dataset(report, spec, dataset);
   report.build_s = seconds_since(begin);
   const double cpu_before = cpu_seconds();
   const CpuTimes times_before = cpu_times();

@@ -2,12 +2,15 @@
 
 #include <algorithm>
 #include <array>
+#include <sstream>
 #include <utility>
 #include <vector>
 
 #include <nlohmann/json.hpp>
 
 #include "pipelines/numbers.h"
+#include "report/observed.h"
+#include "tools/penstock/report/report.h"
 #include "tools/penstock/run/evaluation_text.h"
 #include "tools/penstock/support/terminal.h"
 
@@ -268,6 +271,19 @@ std::string train_json(const towers::TrainResult& result, const std::vector<Rank
   json["untrained_batches"] = result.untrained_batches;
   json["variables_digest"] = hex(result.digest);
   return json.dump(2) + "\n";
+}
+
+std::string train_html(const std::string& model, const towers::TrainResult& result,
+                       const std::vector<RankFigures>& ranks) {
+  Report report{observed(result.feed), {}};
+  report.of_program = true;
+  report.ending = Ending::finished;
+  PageText page{"penstock train", model, {}, {}};
+  std::istringstream text(train_text(result, ranks));
+  for (std::string line; std::getline(text, line);) page.lines.push_back(line);
+  if (result.evaluation) page.lines.push_back(test_text(*result.evaluation));
+  page.curves.push_back({"Loss of each step", result.resumed_at + 1, result.losses});
+  return report_html(report, page);
 }
 
 }  // namespace penstock::tool

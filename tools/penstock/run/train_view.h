@@ -59,7 +59,11 @@ class TrainView final : public towers::TrainObserver {
 
 /// Returns the summary that is printed at the end of training.
 std::string train_text(const towers::TrainResult& result, const std::vector<RankFigures>& ranks);
-/// Returns the fields that docs/training.md ("The JSON") lists.
+/// Returns the fields of `training` in docs/report.schema.json.
 std::string train_json(const towers::TrainResult& result, const std::vector<RankFigures>& ranks);
+
+/// Returns a page of HTML with the loss of each step, the summary, and the report on the input.
+std::string train_html(const std::string& model, const towers::TrainResult& result,
+                       const std::vector<RankFigures>& ranks);
 
 }  // namespace penstock::tool
