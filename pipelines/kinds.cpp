@@ -3,6 +3,7 @@
 #include <penstock/iterator.h>
 
 #include "pipelines/parameters.h"
+#include "pipelines/text.h"
 
 namespace penstock::tool {
 
@@ -24,24 +25,26 @@ const Kind& run_kind() {
            "the run",
            {"pread", "io_uring", "mmap"}),
        {"io_threads", ValueType::integer, "threads that wait for files", true, 1, kMostIoThreads},
-       text("remote_list",
-            "a file or URL that names, one a line, what there is on servers of http:// and "
-            "https://, for patterns and folders",
-            {}),
+       open_text("remote_list",
+                 "a file or URL that names, one a line, what there is on servers of http:// and "
+                 "https://, for patterns and folders",
+                 "FILE|URL"),
        {"remote_connections", ValueType::integer, "requests to servers at once (default 256)", true,
         1, 1024},
        {"remote_timeout", ValueType::number,
         "seconds that a request to a server takes at most, with all its tries (default 60)", true,
         0.1, 86'400},
-       text("cache_dir",
-            "a folder in which blocks of what was read from servers are kept, for all processes of "
-            "this machine (default: none)",
-            {}),
+       open_text(
+           "cache_dir",
+           "a folder in which blocks of what was read from servers are kept, for all processes of "
+           "this machine (default: none)",
+           "DIR"),
        {"cache_bytes", ValueType::bytes, "bytes of files in it at most (default 16GiB)", true, 1,
         kMostCount},
-       text("s3_endpoint", "URL of what speaks S3's protocol (default: $AWS_ENDPOINT_URL, or AWS)",
-            {}),
-       text("s3_region", "of s3:// (default: $AWS_REGION, the profile's, or us-east-1)", {}),
+       open_text("s3_endpoint",
+                 "URL of what speaks S3's protocol (default: $AWS_ENDPOINT_URL, or AWS)", "URL"),
+       open_text("s3_region", "of s3:// (default: $AWS_REGION, the profile's, or us-east-1)",
+                 "NAME"),
        text("s3_addressing",
             "where the bucket's name stands in requests: in front of the host or in the path "
             "(default auto: the profile's, else virtual at AWS and path elsewhere)",
@@ -52,11 +55,11 @@ const Kind& run_kind() {
        text("jpeg_backend",
             "who decodes JPEGs, with the same pixels (default auto: own where it is faster)",
             {"auto", "own", "libjpeg-turbo"}),
-       text(
+       open_text(
            "simd",
            "no better SIMD instructions than these (default auto: the best of this machine): AVX2, "
            "SSE4, ...",
-           {}),
+           "NAME"),
        count("batches", "stop after this many batches"),
        text("on_error", "what a bad element does", {"fail", "skip", "retry"}),
        {"max_errors", ValueType::budget,
@@ -65,13 +68,14 @@ const Kind& run_kind() {
         "times that a read which failed for the moment is done again (default: 4 with retry, else "
         "0)",
         true, 0, 1000},
-       text("quarantine", "with skip: append bad records to this file, as JSON lines", {}),
+       open_text("quarantine", "with skip: append bad records to this file, as JSON lines", "FILE"),
        flag("trust_data",
             "take states and caches of files with the same names and sizes, unread, and objects of "
             "a "
             "server by their size and Last-Modified, whatever their ETags (default false)"),
-       text("workers", "input workers (penstock serve): HOST:PORT,... or etcd://HOST:PORT/PREFIX",
-            {}),
+       open_text("workers",
+                 "input workers (penstock serve): HOST:PORT,... or etcd://HOST:PORT/PREFIX",
+                 "LIST"),
        {"local_threads", ValueType::integer,
         "with workers: threads that make elements here beside them (default: all; 0: none)", true,
         0, kMostThreads},
@@ -83,10 +87,10 @@ const Kind& run_kind() {
            "with workers: lz4 has those of other machines compress what they send where that pays, "
            "tcp has those of this machine send it over TCP, too (default none)",
            {"none", "lz4", "tcp"}),
-       text("tls_cert", "with workers: PEM, of this process", {}),
-       text("tls_key", "PEM, of that certificate", {}),
-       text("tls_ca", "PEM, whose certificates are believed", {}),
-       text("token_file", "holds the token of workers; beyond loopback one is needed", {}),
+       open_text("tls_cert", "with workers: PEM, of this process", "FILE"),
+       open_text("tls_key", "PEM, of that certificate", "FILE"),
+       open_text("tls_ca", "PEM, whose certificates are believed", "FILE"),
+       open_text("token_file", "holds the token of workers; beyond loopback one is needed", "FILE"),
        {"step_ms", ValueType::number, "simulate a consumer that takes this long for each batch",
         true, 0, 1e6}}};
   return kind;
@@ -96,6 +100,12 @@ const Kind* find_kind(const std::vector<Kind>& kinds, std::string_view name) noe
   for (const Kind& kind : kinds)
     if (kind.name == name) return &kind;
   return nullptr;
+}
+
+std::string source_flags() {
+  List flags;
+  for (const Kind& kind : source_kinds()) flags.push_back(kind.flag());
+  return join(flags, ", ");
 }
 
 }  // namespace penstock::tool

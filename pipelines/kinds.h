@@ -13,6 +13,8 @@
 namespace penstock::tool {
 
 const std::vector<Kind>& source_kinds();
+/// Returns the flags of all sources, as "--images, --tar".
+std::string source_flags();
 const std::vector<Kind>& stage_kinds();
 /// Returns the stages that are image ops.
 std::vector<Kind> image_kinds();

@@ -20,6 +20,13 @@ inline Parameter text(std::string name, std::string help, List choices, bool req
   return parameter;
 }
 
+/// A text of any content. `form` says what it holds, as in --help: DIR.
+inline Parameter open_text(std::string name, std::string help, std::string form) {
+  Parameter parameter{std::move(name), ValueType::text, std::move(help)};
+  parameter.form = std::move(form);
+  return parameter;
+}
+
 inline Parameter flag(std::string name, std::string help) {
   return {std::move(name), ValueType::boolean, std::move(help)};
 }

@@ -39,7 +39,8 @@ struct Parameter {
   bool required = false;
   double least = std::numeric_limits<double>::lowest();  ///< for numbers, bytes and extents
   double most = std::numeric_limits<double>::max();
-  List choices = {};  ///< for text; empty: any text
+  List choices = {};          ///< for text; empty: any text
+  std::string form = "FILE";  ///< of a text without choices, for --help: DIR, URL
 };
 
 /// The form in which a source's flag takes its value.

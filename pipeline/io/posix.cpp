@@ -133,7 +133,8 @@ std::optional<std::string> dangling_target(const std::string& path) {
 
 std::string missing_text(const std::string& path) {
   const std::optional<std::string> target = is_remote(path) ? std::nullopt : dangling_target(path);
-  return target ? path + " is a link to " + *target + ", which is not there" : "no file " + path;
+  return target ? path + " is a link to " + *target + ", which is not there"
+                : "no such file or folder: " + path;
 }
 
 void FreeDirect::operator()(std::byte* memory) const noexcept {

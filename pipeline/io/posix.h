@@ -26,8 +26,8 @@ std::string folder_of(const std::string& path);
 
 /// Returns the path to which a symbolic link leads if nothing is there; nothing for other paths.
 std::optional<std::string> dangling_target(const std::string& path);
-/// Returns why a file is missing: "no file a.tar", or "a.tar is a link to /mnt/a.tar, which is not
-/// there".
+/// Returns why a file is missing: "no such file or folder: a.tar", or "a.tar is a link to
+/// /mnt/a.tar, which is not there".
 std::string missing_text(const std::string& path);
 
 /// The block size of O_DIRECT reads, and their alignment in memory and in the file.

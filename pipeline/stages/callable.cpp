@@ -15,6 +15,22 @@ Status wrong_result(const std::string& op, const std::string& what) {
   return {ErrorCode::user, "the result of '" + op + "' does not fit its spec: " + what};
 }
 
+// Returns the error of a callable that got a batch. Most such callables were written for elements.
+Status with_hint(Status status, std::int64_t valid_rows) noexcept {
+  if (valid_rows < 0 || status.ok() || status.error().original()) return status;
+  const Error& error = status.error();
+  if (error.code() == ErrorCode::cancelled || error.code() == ErrorCode::resource_exhausted)
+    return status;
+  try {
+    return Error(error.code(),
+                 error.cause() + "; the input is batched (" + std::to_string(valid_rows) +
+                     " rows): put the stage before batch, or let the callable take batches",
+                 error.where());
+  } catch (...) {
+    return status;
+  }
+}
+
 // A declared output spec, in a form that is cheap to check.
 class Declared {
  public:
@@ -147,14 +163,15 @@ class ElementOp final : public WorkOp {
     for (WorkItem& item : items) {
       if (skipped(item, context)) continue;
       Rng rng = context.rng(item);
+      const std::int64_t valid = item.element.valid_rows;
       try {
-        if (item.element.valid_rows < 0) {
+        if (valid < 0) {
           apply(item, rng);
         } else {
           apply_to_batch(item, rng);
         }
       } catch (...) {
-        item.status = status_of_callable(name_);
+        item.status = with_hint(status_of_callable(name_), valid);
       }
     }
   }
@@ -165,6 +182,7 @@ class ElementOp final : public WorkOp {
     const std::int64_t valid = item.element.valid_rows;
     const std::int64_t rows = rows_in(item.element);
     apply(item, rng);
+    if (!item.status.ok()) item.status = with_hint(std::move(item.status), valid);
     if (item.element.valid_rows < 0 && rows_in(item.element) == rows) {
       item.element.valid_rows = valid;
     }
@@ -252,11 +270,12 @@ class ViewOp final : public WorkOp {
           take_in(out, places);
         }
         if (!declared_.fits(out)) {
-          item.status = wrong_result(name_, declared_.spec().mismatch(out));
+          item.status = with_hint(wrong_result(name_, declared_.spec().mismatch(out)),
+                                  item.element.valid_rows);
         }
         item.element = std::move(out);
       } catch (...) {
-        item.status = status_of_callable(name_);
+        item.status = with_hint(status_of_callable(name_), item.element.valid_rows);
       }
     }
   }
@@ -334,7 +353,7 @@ class PredicateOp final : public WorkOp {
       try {
         item.keep = predicate_(item.element);
       } catch (...) {
-        item.status = status_of_callable(name_);
+        item.status = with_hint(status_of_callable(name_), item.element.valid_rows);
       }
     }
   }

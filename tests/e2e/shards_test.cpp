@@ -337,8 +337,13 @@ TEST(FindSource, OfEveryFormat) {
   }
   const Outcome mixed = run_program({"profile", folder / "tars", folder / "csvs"});
   EXPECT_EQ(mixed.code, 2);
-  EXPECT_THAT(mixed.err, AllOf(HasSubstr("what to read is not clear"), HasSubstr("(--tar)"),
+  EXPECT_THAT(mixed.err, AllOf(HasSubstr("no source reads all of these"), HasSubstr("(--tar)"),
                                HasSubstr("(--csv)")));
+  folder.write("noise.dat", std::string("\1\2\3\4\0\xff", 6));
+  const Outcome unknown = run_program({"profile", folder / "noise.dat"});
+  EXPECT_EQ(unknown.code, 2);
+  EXPECT_THAT(unknown.err, AllOf(HasSubstr("the format of "), HasSubstr("noise.dat is not known"),
+                                 HasSubstr("--csv, --lines, --records")));
 }
 
 // What a file holds decides before the format that it was given as.
@@ -367,7 +372,9 @@ TEST(FindSource, NamesTheFlagThatReadsTheFiles) {
       {{"--csv", folder / "t"}, "this is a folder that holds 1 tar (--tar) (--csv "},
       {{"--csv", folder / "t2"}, "this is a folder that holds 2 tar archives (--tar) (--csv "},
       {{"--tar", folder / "t"}, "1 tar (--tar): give a pattern in quotes, such as '"},
-      {{folder / "p", tar}, "the data are a folder of images (--images), 1 tar (--tar); say it"}};
+      {{folder / "p", tar},
+       "no source reads all of these: a folder of images (--images), 1 tar (--tar); name the "
+       "source"}};
   for (const auto& c : kCases) {
     const Outcome outcome = run_program(Flags{"explain"} + c.source);
     EXPECT_EQ(outcome.code, 2) << c.says;

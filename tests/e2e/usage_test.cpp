@@ -41,7 +41,7 @@ TEST(Usage, NamesWhatIsWrongAndWhere) {
       {{"profile", folder / "none"}, 1, "none"},
       {{"profile", images + "/cat/1.jpg", toml},
        2,
-       "the data are 1 JPEG (--images), 1 text (--lines)"},
+       "no source reads all of these: 1 JPEG (--images), 1 text (--lines)"},
       {{"help", "profiel"}, 2, "there is no subcommand profiel; did you mean profile?"},
       {{"profile", "--images", "oci://bucket/photos"}, 2, "oci:// is not supported by this build"},
       {{"profile", "oci://bucket/photos"}, 2, "oci:// is not supported by this build"},

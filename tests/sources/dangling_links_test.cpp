@@ -80,7 +80,7 @@ TEST_F(DanglingLinks, GivenAsAPathSayWhereTheyLead) {
       {"a.tar", (folder_ / "a.tar") + " is a link to /nowhere/a.tar, which is not there"},
       {"b.tar", (folder_ / "b.tar") + " is a link to " + (folder_ / "gone.tar") + ", which"},
       {"c.tar", (folder_ / "c.tar") + " is a link to " + (folder_ / "gone.tar") + ", which"},
-      {"d.tar", "no file " + (folder_ / "d.tar")}};
+      {"d.tar", "no such file or folder: " + (folder_ / "d.tar")}};
   for (const Case& c : cases) {
     const std::string path = folder_ / c.name;
     expect_error(ErrorCode::not_found, c.says, [&] { (void)make_tar_source({path}, {}); });

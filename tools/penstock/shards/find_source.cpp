@@ -77,6 +77,19 @@ void refuse_other_formats(const std::vector<Shard>& shards) {
       refuse_other_format(*default_file_system()->open(shard.path));
 }
 
+/// Returns the error for files that no source reads, or not one alone.
+UsageError unclear(const std::vector<Shard>& shards) {
+  const bool unknown = std::ranges::all_of(
+      shards, [](const Shard& shard) { return kind_for(shard.format) == nullptr; });
+  const std::string first = printable(shards.front().path);
+  const std::string more =
+      shards.size() > 1 ? " and " + std::to_string(shards.size() - 1) + " more" : "";
+  return UsageError((unknown ? "the format of " + first + more + " is not known"
+                             : "no source reads all of these: " + list_of(shards)) +
+                    "; name the source by its flag, with a pattern of the files: one of " +
+                    source_flags());
+}
+
 void set_paths(Settings& source, const std::vector<std::string>& given,
                const std::vector<Shard>& shards) {
   const Kind& kind = source.kind();
@@ -116,9 +129,7 @@ Settings find_source(const std::vector<std::string>& paths, bool hidden) {
   }
   const Kind* const kind = kind_for(shards.front().format);
   const auto fits = [kind](const Shard& shard) { return kind->reads(shard.format); };
-  if (kind == nullptr || !std::ranges::all_of(shards, fits))
-    throw UsageError("what to read is not clear: the data are " + list_of(shards) +
-                     "; say it by a flag, with a pattern of the files");
+  if (kind == nullptr || !std::ranges::all_of(shards, fits)) throw unclear(shards);
   Settings source(*kind);
   set_paths(source, paths, shards);
   return source;

@@ -246,7 +246,7 @@ void PipelineFlags::add_run(CLI::App& app, const std::string& default_seed) {
     std::string type = parameter.type == ValueType::bytes    ? "BYTES"
                        : parameter.type == ValueType::budget ? "N|P%"
                                                              : "N";
-    if (parameter.type == ValueType::text) type = "FILE";
+    if (parameter.type == ValueType::text) type = parameter.form;
     if (!parameter.choices.empty()) type = join(parameter.choices, "|");
     const bool seed = &parameter == run_kind().find("seed");
     const std::string default_text = seed ? " (" + default_seed + ")" : "";
@@ -312,11 +312,9 @@ PipelineSpec PipelineFlags::finish() {
     return loaded;
   }
   if (!spec_.source) {
-    List flags;
-    for (const Kind& kind : source_kinds()) flags.push_back(kind.flag());
     throw UsageError(std::string("there is no source: give ") +
                      (find_ != nullptr ? "a path, " : "") + "--pipeline or one of " +
-                     join(flags, ", "));
+                     source_flags());
   }
   apply_source_options();
   for (const Late& late : stage_options_)
