@@ -28,7 +28,7 @@ void check_rendezvous(const std::string& text) {
     return;
   }
   if (!text.starts_with(kScheme))
-    refuse(what + ": it has to be grpc://HOST:PORT or etcd://HOST:PORT/JOB");
+    refuse(what + ": expected grpc://HOST:PORT or etcd://HOST:PORT/JOB");
   check_address(std::string_view(text).substr(kScheme.size()), what);
 }
 
@@ -37,10 +37,10 @@ void check_agreement(const Claim& first, const Claim& other, bool inner) {
   if (!first.cluster.trains() || !other.cluster.trains()) return;
   if (first.cluster.rank != other.cluster.rank)
     refuse(first.rank_said + " and " + other.rank_said +
-           " contradict each other: which rank is this process? Unset what does not hold");
+           " contradict each other: which rank is this process? Unset the wrong one");
   if (first.cluster.world != other.cluster.world)
     refuse(first.world_said + " and " + other.world_said +
-           " contradict each other: how many train? Unset what does not hold");
+           " contradict each other: how many processes train? Unset the wrong one");
 }
 
 void check_pmix(const Environment& environment, const Claim& claim) {
@@ -56,8 +56,7 @@ bool is_alone(const Environment& environment) {
   const std::string* said = environment.find(kAlone);
   if (said == nullptr || *said == "0") return false;
   if (*said != "1")
-    refuse(std::string(kAlone) + "=" + *said +
-           " is neither 1, which says that one process is meant, nor 0");
+    refuse(std::string(kAlone) + "=" + *said + " must be 1, for a single process, or 0");
   return true;
 }
 
@@ -83,7 +82,7 @@ void check_agreements(const Environment& environment, const std::vector<Claim>& 
     if (listed && slurm && first.cluster.trains() && first.cluster.peers.size() == 1 &&
         claims[i].cluster.rank > 0)
       refuse(first.rank_said + " and " + claims[i].rank_said +
-             " contradict each other: the list has no other member. Unset what does not hold");
+             " contradict each other: the list has no other member. Unset the wrong one");
     check_agreement(first, claims[i],
                     (listed && slurm) || (elastic && first.cluster.source == "torchrun") || daemon);
   }
@@ -97,12 +96,13 @@ Cluster resolved(const Environment& environment, const ClusterFlags& flags,
   if (flagged) claims.insert(claims.begin(), *flagged);
   if (claims.empty()) {
     refuse_hints(environment);
-    if (flags.rank) refuse("--rank needs --cluster: a rank among whom?");
+    if (flags.rank) refuse("--rank needs --cluster, which lists the other ranks");
     return alone("none");
   }
   if (flags.cluster.empty() && flags.rank)
-    refuse("--rank " + std::to_string(*flags.rank) + " and " + claims.front().rank_said +
-           " contradict each other: without --cluster the environment says who this process is");
+    refuse(
+        "--rank " + std::to_string(*flags.rank) + " and " + claims.front().rank_said +
+        " contradict each other: without --cluster, the environment sets the rank of this process");
   check_agreements(environment, claims);
   // srun --mpi=pmi2 sets PMI's variables, too. Only Slurm's tell where the ranks meet.
   const bool both =
@@ -113,10 +113,10 @@ Cluster resolved(const Environment& environment, const ClusterFlags& flags,
   if (cluster.world == 1 && cluster.peers.size() == 1 && cluster.trains())
     cluster.rendezvous.clear();
   if (cluster.world > 1 && cluster.rendezvous.empty())
-    refuse(cluster.source + " says that " + std::to_string(cluster.world) +
-           " processes train, but not where they meet: " +
-           (cluster.source == "torchrun" ? "set MASTER_ADDR and MASTER_PORT, or say " : "say ") +
-           "--rendezvous grpc://HOST:PORT, HOST being that of rank 0");
+    refuse(cluster.source + " starts " + std::to_string(cluster.world) +
+           " processes, but sets no rendezvous: " +
+           (cluster.source == "torchrun" ? "set MASTER_ADDR and MASTER_PORT, or give " : "give ") +
+           "--rendezvous grpc://HOST:PORT with the host of rank 0");
   return cluster;
 }
 
@@ -127,16 +127,15 @@ Cluster resolve(const Environment& environment, const ClusterFlags& flags) {
   const std::optional<Claim> flagged = claim_in(flags);
   if (is_alone(environment)) {
     if (!flags.cluster.empty() || flags.rank)
-      refuse(std::string(kAlone) + "=1 says that one process is meant, and " +
-             (flags.rank ? "--rank" : "--cluster") +
-             " that there are others: leave one of them out");
+      refuse(std::string(kAlone) + "=1 means a single process, but " +
+             (flags.rank ? "--rank" : "--cluster") + " means several: remove one of the two");
     return flagged ? flagged->cluster : alone(kAlone);
   }
   if (!flags.cluster.empty()) return resolved(environment, flags, flagged);
   try {
     return resolved(environment, flags, flagged);
   } catch (const Error& error) {
-    throw Error(error.code(), error.cause() + "; if one process is meant, set " + kAlone + "=1");
+    throw Error(error.code(), error.cause() + "; for a single process, set " + kAlone + "=1");
   }
 }
 
@@ -171,7 +170,7 @@ std::vector<int> devices_of(const Cluster& cluster, int visible, const Environme
   if (!own && visible % cluster.local_world != 0)
     refuse(std::to_string(visible) + " cuda devices can't be divided among " +
            std::to_string(cluster.local_world) +
-           " processes of this host: set CUDA_VISIBLE_DEVICES for each");
+           " processes on this host: set CUDA_VISIBLE_DEVICES for each");
   std::vector<int> devices;
   for (int i = 0; i < share; ++i) devices.push_back(own ? i : cluster.local_rank * share + i);
   return devices;

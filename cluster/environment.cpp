@@ -17,8 +17,8 @@ std::optional<Number> parsed(const std::string* text, std::string_view name, Num
   const auto [rest, wrong] = std::from_chars(text->data(), end, value);
   if (wrong != std::errc() || rest != end || value < least)
     throw Error(ErrorCode::invalid_argument, std::string(name) + "=" + *text +
-                                                 " is no whole number from " +
-                                                 std::to_string(least) + " on");
+                                                 " must be an integer of at least " +
+                                                 std::to_string(least));
   return value;
 }
 

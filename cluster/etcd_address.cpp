@@ -21,13 +21,11 @@ EtcdAddress parse_etcd_address(std::string_view text, const std::string& what, E
           std::string::npos ||
       address.job.starts_with('/') || address.job.ends_with('/') ||
       address.job.find("//") != std::string::npos)
-    refuse(
-        name == EtcdName::folder
-            ? "behind etcd's addresses the folder of workers is missing: etcd://HOST:PORT/FOLDER, "
-              "of letters, digits, '.', '_' and '-', with a '/' between folders"
-            : "behind etcd's addresses the job's name is missing: etcd://HOST:PORT/JOB, of "
-              "letters, "
-              "digits, '.', '_' and '-'");
+    refuse(name == EtcdName::folder
+               ? "expected the workers' folder after etcd's addresses: etcd://HOST:PORT/FOLDER, of "
+                 "letters, digits, '.', '_' and '-', with a '/' between folders"
+               : "expected the job's name after etcd's addresses: etcd://HOST:PORT/JOB, of "
+                 "letters, digits, '.', '_' and '-'");
   rest = rest.substr(0, slash);
   while (address.members.size() <= 16) {
     const std::size_t comma = rest.find(',');

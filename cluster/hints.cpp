@@ -53,10 +53,10 @@ void refuse_hints(const Environment& environment) {
   for (const Hint& hint : kHints) {
     const std::string* value = environment.find(hint.variable);
     if (value == nullptr || environment.number(hint.size, 1) == 1 || lists_one(*value)) continue;
-    refuse(said(environment, hint.variable) + " is of " + hint.launcher +
-           ", so this process may be one of several, but no variable says which one, and "
-           "of how many: set RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT, or TF_CONFIG, "
-           "or give --cluster");
+    refuse(said(environment, hint.variable) + " comes from " + hint.launcher +
+           ", so this process may be one of several, but no variable gives its rank and the number "
+           "of processes: set RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT, or TF_CONFIG, or give "
+           "--cluster");
   }
 }
 

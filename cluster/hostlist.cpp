@@ -80,7 +80,7 @@ class Parser {
 
  private:
   [[noreturn]] void fail(const std::string& why) const {
-    refuse(what_ + ": '" + std::string(list_.substr(0, 80)) + "' is no list of hosts: " + why);
+    refuse(what_ + ": '" + std::string(list_.substr(0, 80)) + "' is not a list of hosts: " + why);
   }
 
   Name name() {
@@ -116,7 +116,7 @@ class Parser {
     const std::string_view first = text.substr(0, dash);
     Run run{.first = number(first, text), .width = first.size()};
     run.last = dash == std::string_view::npos ? run.first : number(text.substr(dash + 1), text);
-    if (run.last < run.first) fail("'" + std::string(text) + "' counts backwards");
+    if (run.last < run.first) fail("'" + std::string(text) + "' is an empty range");
     return run;
   }
 

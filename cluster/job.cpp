@@ -86,7 +86,7 @@ std::vector<std::string> Job::gather_texts(std::string mine) {
   if (longest == 0) return std::vector<std::string>(ranks);
   constexpr std::size_t kMostBytes = std::size_t{1} << 30;
   if (longest > kMostBytes / ranks)
-    throw Error(ErrorCode::out_of_range, "a rank tells the others " + std::to_string(longest) +
+    throw Error(ErrorCode::out_of_range, "a rank sends the others " + std::to_string(longest) +
                                              " bytes, too many for " + std::to_string(ranks) +
                                              " ranks");
   mine.resize(longest);

@@ -33,7 +33,7 @@ class Check final : public nlohmann::json_sax<Json> {
     return true;
   }
   bool parse_error(std::size_t at, const std::string&, const Json::exception&) override {
-    refuse(what_, "is no JSON, at byte " + std::to_string(at));
+    refuse(what_, "is not valid JSON, at byte " + std::to_string(at));
   }
 
  private:

@@ -77,13 +77,13 @@ std::optional<Claim> numbered_claim(const Environment& environment,
   if (!rank && !world) return std::nullopt;
   if (!rank || !world)
     refuse(said(environment, rank ? names.rank : names.world) + " is set, but " +
-           (rank ? names.world : names.rank) + " is not: both are needed, or neither");
+           (rank ? names.world : names.rank) + " is not: set both or neither");
   Claim claim;
   claim.rank_said = said(environment, names.rank);
   claim.world_said = said(environment, names.world);
   if (*rank >= *world)
     refuse(claim.rank_said + " and " + claim.world_said +
-           " contradict each other: ranks begin at 0");
+           " contradict each other: ranks start at 0");
   if (*world > kMostProcesses)
     refuse(claim.world_said + " is more than " + std::to_string(kMostProcesses) + " processes");
   Cluster& cluster = claim.cluster;
@@ -95,14 +95,14 @@ std::optional<Claim> numbered_claim(const Environment& environment,
   cluster.local_rank = environment.number(names.local_rank).value_or(0);
   if (cluster.local_rank >= cluster.world)
     refuse(said(environment, names.local_rank) + " and " + claim.world_said +
-           " contradict each other: more on one host than in all");
+           " contradict each other: more processes on one host than in all");
   cluster.local_world = environment.number(names.local_world, 1).value_or(cluster.local_rank + 1);
   if (cluster.local_rank >= cluster.local_world)
     refuse(said(environment, names.local_rank) + " and " + said(environment, names.local_world) +
-           " contradict each other: local ranks begin at 0");
+           " contradict each other: local ranks start at 0");
   if (cluster.local_world > cluster.world)
     refuse(said(environment, names.local_world) + " and " + claim.world_said +
-           " contradict each other: more on one host than in all");
+           " contradict each other: more processes on one host than in all");
   for (int r = 0; r < *world; ++r)
     cluster.peers.push_back({r == 0 ? Role::chief : Role::worker, r == 0 ? 0 : r - 1, {}});
   return claim;

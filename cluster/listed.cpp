@@ -66,7 +66,7 @@ std::optional<Claim> claim_in(const ClusterFlags& flags) {
   if (flags.cluster.empty()) {
     if (flags.role.empty()) return std::nullopt;
     if (parse_role(flags.role) != Role::evaluator)
-      refuse("--role " + flags.role + " needs --cluster: who else is there?");
+      refuse("--role " + flags.role + " needs --cluster, which lists the other processes");
     return evaluator_claim("flags");
   }
   const std::vector<Peer> members = parse_members(flags.cluster, "--cluster");
@@ -79,11 +79,11 @@ std::optional<Claim> claim_in(const ClusterFlags& flags) {
   const std::string name(name_of(role));
   if (!flags.rank && count != 1)
     refuse("--cluster lists " + std::to_string(count) + " members with the role " + name +
-           ": --rank says which of them this process is");
+           ": give --rank, the index of this process among them");
   const int index = flags.rank.value_or(0);
   if (index < 0 || index >= count)
     refuse("--rank " + std::to_string(index) + ": --cluster lists " + std::to_string(count) +
-           " members with the role " + name + ", from 0 on");
+           " members with the role " + name + ", counted from 0");
   return member_claim(members, role, index, "--cluster");
 }
 

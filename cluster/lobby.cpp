@@ -19,14 +19,14 @@ std::string list_of(const std::vector<int>& ranks) {
 
 Status second_process(int rank) {
   return {ErrorCode::invalid_argument,
-          "another process has come as rank " + std::to_string(rank) +
-              ": two say that they are it, or it was started again before the job had ended"};
+          "another process has joined as rank " + std::to_string(rank) +
+              ": either two have this rank, or it was restarted before the job had ended"};
 }
 
 Status other_world(int rank, int says, int world) {
-  return {ErrorCode::invalid_argument, "rank " + std::to_string(rank) + " says that " +
-                                           std::to_string(says) + " train, rank 0 that " +
-                                           std::to_string(world) + " do"};
+  return {ErrorCode::invalid_argument, "rank " + std::to_string(rank) + " expects " +
+                                           std::to_string(says) + " processes, rank 0 expects " +
+                                           std::to_string(world)};
 }
 
 Lobby::Lobby(int world, Duration patience)

@@ -44,7 +44,7 @@ std::vector<Json> numbered(const Json& object, const std::string& what, const st
     const auto [rest, wrong] = std::from_chars(key.data(), key.data() + key.size(), number);
     if (wrong != std::errc() || rest != key.data() + key.size() || key != std::to_string(number))
       refuse(what, field + " has a member '" + key.substr(0, 80) +
-                       "'; members are a list, or numbered from 0 on");
+                       "'; members must be a list, or numbered from 0");
     members[number] = member;
   }
   std::vector<Json> list;
@@ -52,7 +52,7 @@ std::vector<Json> numbered(const Json& object, const std::string& what, const st
     if (number != list.size())
       refuse(what, field + " has no member " + std::to_string(list.size()) + ", but a member " +
                        std::to_string(number) +
-                       ": every process needs the addresses of all members, from 0 on");
+                       ": every process needs the addresses of all members, starting with 0");
     list.push_back(member);
   }
   return list;
@@ -62,7 +62,7 @@ std::vector<std::string> addresses_in(const Json& list, const std::string& what,
                                       const std::string& field) {
   std::vector<std::string> addresses;
   const auto add = [&](const Json& address) {
-    if (!address.is_string()) refuse(what, "an address of " + field + " is no string");
+    if (!address.is_string()) refuse(what, "an address of " + field + " is not a string");
     addresses.push_back(address.get<std::string>());
   };
   if (list.is_string()) {
@@ -72,13 +72,13 @@ std::vector<std::string> addresses_in(const Json& list, const std::string& what,
   } else if (list.is_object()) {
     for (const Json& address : numbered(list, what, field)) add(address);
   } else {
-    refuse(what, "the members of " + field + " are neither a list nor numbered");
+    refuse(what, "the members of " + field + " must be a list, or numbered from 0");
   }
   return addresses;
 }
 
 Lists lists_in(const Json& cluster, const std::string& what) {
-  if (!cluster.is_object()) refuse(what, "the cluster is no object of roles and lists");
+  if (!cluster.is_object()) refuse(what, "the cluster must be an object of roles and lists");
   Lists lists;
   for (const auto& [role, list] : cluster.items())
     lists[role] = addresses_in(list, what, "cluster." + role);
@@ -114,7 +114,8 @@ std::vector<Peer> members_of(Lists lists, const std::string& what) {
                        "; there are: chief (or master), worker, ps, evaluator");
   }
   if (lists["chief"].size() > 1)
-    refuse(what, "lists " + std::to_string(lists["chief"].size()) + " chiefs; there can be one");
+    refuse(what,
+           "lists " + std::to_string(lists["chief"].size()) + " chiefs, but only one is allowed");
   std::vector<Peer> members;
   std::set<std::string> taken;
   for (const auto& [role, name] : kNames) {
@@ -122,7 +123,8 @@ std::vector<Peer> members_of(Lists lists, const std::string& what) {
     for (const std::string& address : lists[std::string(name)]) {
       const std::string who = what + ", " + std::string(name) + " " + std::to_string(index);
       check_address(address, who);
-      if (!taken.insert(address).second) refuse(who, address + " is another member's, too");
+      if (!taken.insert(address).second)
+        refuse(who, address + " is also the address of another member");
       members.push_back({role, index++, address});
     }
   }
@@ -166,7 +168,7 @@ void check_address(std::string_view address, const std::string& what) {
                          (bracketed || host.find_first_of(": /[]@\t\n") == std::string_view::npos);
   if (!good_port || !good_host)
     refuse(what, "'" + std::string(address.substr(0, 80)) +
-                     "' is no address: host:port, with [ ] around an IPv6 host");
+                     "' is not an address: expected HOST:PORT, with [ ] around an IPv6 host");
 }
 
 std::string first_host(std::string_view list, const std::string& what) {

@@ -38,7 +38,7 @@ int tasks_on(const Environment& environment, const char* name, int node) {
     }
     const std::optional<int> tasks = count_in(part);
     if (!tasks || !times)
-      refuse(said(environment, name) + " is no list of numbers of tasks, such as 2(x3),1");
+      refuse(said(environment, name) + " is not a list of task counts, such as 2(x3),1");
     if (index < *times) return *tasks;
     index -= *times;
     if (comma == std::string_view::npos)

@@ -32,8 +32,8 @@ const std::string kWhat = "TF_CONFIG";
   const bool evaluates = type == name_of(Role::evaluator);
   refuse_config(
       what +
-      "no cluster says who the members of the job are: set cluster, such as "
-      "{\"cluster\": {\"worker\": [\"HOST:PORT\", \"HOST:PORT\"]}, \"task\": …}" +
+      "no cluster lists the members of the job: set cluster, such as {\"cluster\": {\"worker\": "
+      "[\"HOST:PORT\", \"HOST:PORT\"]}, \"task\": …}" +
       (evaluates ? "; for an evaluator by itself, unset TF_CONFIG and give --role evaluator" : ""));
 }
 
@@ -55,7 +55,7 @@ int index_in(const Json& task, const std::vector<Peer>& members, Role role) {
     const auto [rest, wrong] = std::from_chars(text.data(), text.data() + text.size(), index);
     if (wrong != std::errc() || rest != text.data() + text.size()) index = -1;
   }
-  if (index < 0) refuse_config("the task's index is no number from 0 on");
+  if (index < 0) refuse_config("the task's index must be an integer of at least 0");
   return index;
 }
 
@@ -63,21 +63,22 @@ int index_in(const Json& task, const std::vector<Peer>& members, Role role) {
 
 std::optional<TfConfig> parse_tf_config(std::string_view text) {
   const Json json = parse_json(text, kWhat);
-  if (!json.is_object()) refuse_config("is no object");
+  if (!json.is_object()) refuse_config("must be a JSON object");
   if (json.empty()) return std::nullopt;
   if (json.contains("sparseCluster"))
     refuse_config(
         "sparseCluster lists only the members that this process talks to, as Kubeflow's "
-        "enableDynamicWorker does; here every process needs all members, and their number stays: "
-        "turn enableDynamicWorker off, or set cluster instead, with all members");
+        "enableDynamicWorker does; here every process needs all members, and their number is "
+        "fixed: turn enableDynamicWorker off, or set cluster instead, with all members");
   const auto cluster = json.find("cluster");
   if (cluster == json.end() || cluster->empty()) refuse_without_cluster(json);
-  if (!cluster->is_object()) refuse_config("the cluster is no object of roles and lists");
+  if (!cluster->is_object()) refuse_config("the cluster must be an object of roles and lists");
   TfConfig config{.members = parse_members(cluster->dump(), kWhat)};
   const auto task = json.find("task");
   if (task == json.end() || !task->is_object() || !task->contains("type") ||
       !(*task)["type"].is_string())
-    refuse_config("lists a cluster, but no task with a type: which member is this process?");
+    refuse_config(
+        "has a cluster but no task with a type, so the member of this process is unknown");
   config.role = parse_role((*task)["type"].get<std::string>());
   config.index = index_in(*task, config.members, config.role);
   const bool listed = std::ranges::any_of(config.members, [&](const Peer& peer) {

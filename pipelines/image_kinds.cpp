@@ -32,7 +32,7 @@ ImageOps decoder(const Settings& stage, const Spec& input) {
   options.strict = !stage.get("lenient", false);
   options.strict_images = stage.get("strict_images", false);
   if (options.strict_images && !options.strict)
-    throw UsageError("contradicts lenient", "strict_images");
+    throw UsageError("can't be combined with lenient", "strict_images");
   options.channels = static_cast<int>(stage.get("channels", std::int64_t{3}));
   if (options.channels == 2) throw UsageError("channels must be 1 or 3", "decode");
   return decode_image(stage.get("component", image_component(input)), options);
@@ -55,8 +55,7 @@ ColorJitterOptions jitter_options(const Settings& stage) {
   options.hue = stage.get("hue", 0.0);
   if (options.brightness == 0 && options.contrast == 0 && options.saturation == 0 &&
       options.hue == 0)
-    throw UsageError("changes nothing without a half width above 0, as in 0.4,0.4,0.4,0.1",
-                     "color_jitter");
+    throw UsageError("needs a half width above 0, as in 0.4,0.4,0.4,0.1", "color_jitter");
   return options;
 }
 
@@ -73,7 +72,9 @@ Extent box(const Settings& stage) {
 }
 
 void decode(ImageChain& chain, const Settings& stage, const Spec& input) {
-  if (chain.begun) throw UsageError("the image is decoded already", "decode");
+  if (chain.begun)
+    throw UsageError("the image is already decoded: put one decode before all other image stages",
+                     "decode");
   chain.begun = decoder(stage, input);
   chain.on_device = stage.get("on_device", false);
 }
@@ -126,9 +127,9 @@ std::vector<Kind> image_kinds() {
       {"decode",
        "decode the JPEG or PNG in the component image to RGB, u8, HWC",
        {flag("orient", "apply the EXIF orientation"),
-        flag("strict_images", "a decoder's warning is an error, also where it changes no pixel"),
-        flag("lenient", "a decoder's warning is no error, also where it changes pixels"),
-        flag("on_device", "leave all that it can to the device"),
+        flag("strict_images", "reject images with decoder warnings, even if no pixel changes"),
+        flag("lenient", "accept images with decoder warnings, even if pixels change"),
+        flag("on_device", "decode as much as possible on the device"),
         {"channels", ValueType::integer, "3: RGB, 1: gray", false, 1, 3},
         {"component", ValueType::text, "default image"}},
        decode,
@@ -142,18 +143,19 @@ std::vector<Kind> image_kinds() {
        random_resized_crop},
       {"resize", "resize to HxW, or the short side to N", {extent("N or HxW")}, resize},
       {"center_crop",
-       "crop the centre; without SIZE that of the resize before it",
+       "crop the centre; without SIZE, to the size of the resize before it",
        {extent("N or HxW", false)},
        center_crop},
       {"random_pad_crop",
        "pad with zeros, then crop at random",
-       {extent("N or HxW"), {"padding", ValueType::integer, "pixels a side", true, 0, kMostSide}},
+       {extent("N or HxW"),
+        {"padding", ValueType::integer, "pixels on each side", true, 0, kMostSide}},
        random_pad_crop},
       {"flip", "mirror left and right, at random", {share("probability", "default 0.5")}, flip},
       {"color_jitter",
        "change brightness, contrast, saturation and hue at random, by these half widths: "
        "0.4,0.4,0.4,0.1",
-       {share("brightness", "half width (default 0, as of the others)", 100),
+       {share("brightness", "half width (default 0, like the others)", 100),
         share("contrast", "half width", 100), share("saturation", "half width", 100),
         share("hue", "half width", 0.5)},
        color_jitter},

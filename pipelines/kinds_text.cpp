@@ -12,17 +12,17 @@ const char* text_of(ValueType type) {
     case ValueType::integer:
       return "integer";
     case ValueType::bytes:
-      return "integer, or text such as \"96MiB\"";
+      return "integer, or string such as \"96MiB\"";
     case ValueType::number:
       return "number";
     case ValueType::text:
       return "text";
     case ValueType::budget:
-      return "integer, or text such as \"1%\"";
+      return "integer, or string such as \"1%\"";
     case ValueType::extent:
       return "integer, or \"HxW\"";
     case ValueType::list:
-      return "list of texts, or one";
+      return "list of strings, or one";
   }
   return "";
 }

@@ -16,7 +16,8 @@ Pipeline parse_pipeline(const std::string& toml, const std::string& name) try {
   tool::choose_for_process(spec.run);
   tool::Built built = tool::open_pipeline(spec);
   if (built.on_device)
-    throw tool::UsageError("on_device leaves work to a device, and here is none", printable(name));
+    throw tool::UsageError("on_device needs a device, but a pipeline opened here has none",
+                           printable(name));
   return {std::move(built.dataset), options};
 } catch (const tool::UsageError& error) {
   throw Error(ErrorCode::invalid_argument, error.what());

@@ -63,7 +63,7 @@ void check(const Parameter& parameter, const Value& value) {
     check_range(parameter, std::max(extent->height, width), to_string(*extent));
   } else if (const auto* text = std::get_if<std::string>(&value)) {
     if (parameter.type == ValueType::budget) parse_error_budget(*text);
-    if (text->find('\0') != text->npos) throw UsageError(parameter.name + " holds a zero byte");
+    if (text->find('\0') != text->npos) throw UsageError(parameter.name + " has a zero byte");
     const List& choices = parameter.choices;
     if (!choices.empty() && std::find(choices.begin(), choices.end(), *text) == choices.end())
       throw UsageError(parameter.name + " must be one of " + join(choices, ", ") + ", got " +
@@ -71,7 +71,7 @@ void check(const Parameter& parameter, const Value& value) {
   } else if (const auto* list = std::get_if<List>(&value)) {
     for (const std::string& item : *list)
       if (item.empty() || item.find('\0') != item.npos)
-        throw UsageError(parameter.name + " holds an empty text or a zero byte");
+        throw UsageError(parameter.name + " has an empty string or a zero byte");
     if (list->empty()) throw UsageError(parameter.name + " must not be empty");
   }
 }
@@ -110,13 +110,13 @@ std::string_view describe(ValueType type) noexcept {
     case ValueType::number:
       return "a number";
     case ValueType::text:
-      return "a text";
+      return "a string";
     case ValueType::budget:
       return "a count such as 100 or a share such as \"1%\"";
     case ValueType::extent:
       return "a size such as 256 or \"375x500\"";
     case ValueType::list:
-      return "a list of texts";
+      return "a list of strings";
   }
   return "";
 }

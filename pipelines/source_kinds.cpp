@@ -22,14 +22,15 @@ Parameter paths() {
 
 Parameter label_regex() {
   return {"label_regex", ValueType::text,
-          "one group: its match on the file's name, or with a / on the path, is the class"};
+          "regex with one group, which is the class; matched against the path if it has a /, else "
+          "against the file's name"};
 }
 
 Parameter label_depth() {
   return {"label_depth",
           ValueType::integer,
-          "the folder that is the class: 1 the first below the root (default of a folder), 0 the "
-          "parent folder (default of a pattern)",
+          "which folder names the class: 1 is the first below the root (default for a folder), 0 "
+          "the parent folder (default for a pattern)",
           false,
           0,
           1000};
@@ -37,12 +38,12 @@ Parameter label_depth() {
 
 Parameter hidden() {
   return {"hidden", ValueType::boolean,
-          "take hidden files, folders and members, too (default false)"};
+          "include hidden files, folders and members (default false)"};
 }
 
 Parameter index_folder() {
   return {"index_folder", ValueType::text,
-          "where offset indices are kept: a folder, beside, or - for nowhere"};
+          "where to keep offset indices: a folder, beside the data (beside), or - for nowhere"};
 }
 
 FileOptions file_options(const Settings& source, const FileSystemPtr& files) {
@@ -159,7 +160,7 @@ Tensor default_of(const FeatureSpec& feature, const std::string& text) {
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
     if (error != std::errc() || end != text.data() + text.size())
       throw UsageError("the default of feature " + in_quotes(feature.key) + ": " + in_quotes(text) +
-                           " is no " + std::string(penstock::name_of(feature.dtype)),
+                           " is not a valid " + std::string(penstock::name_of(feature.dtype)),
                        "example");
     return Tensor::scalar(value);
   };
@@ -184,7 +185,8 @@ Shape step_shape(const std::string& text) {
     for (const std::string& dim : split(text, 'x')) {
       dims.push_back(parse_integer(dim));
       if (dims.back() < 1 || dims.size() >= static_cast<std::size_t>(kMaxRank))
-        throw UsageError("a step's shape is such as [4] or [2x3], not [" + text + "]", "sequence");
+        throw UsageError("expected a step's shape such as [4] or [2x3], got [" + text + "]",
+                         "sequence");
     }
   return Shape(std::span<const std::int64_t>(dims));
 }
@@ -213,7 +215,7 @@ const std::vector<Kind>& source_kinds() {
          "features of the tf.Example inside, each KEY[:DTYPE[=DEFAULT]]"},
         {"sequence", ValueType::list,
          "feature lists of the tf.SequenceExample inside, each KEY[:DTYPE[[SHAPE]]], as x:f32[4]"},
-        text("compression", "of the files", {"automatic", "none", "gzip", "zlib"}),
+        text("compression", "compression of the files", {"automatic", "none", "gzip", "zlib"}),
         flag("verify", "check the records' CRC32C (default true)"),
         index_folder()},
        open_tfrecord,
@@ -235,7 +237,7 @@ const std::vector<Kind>& source_kinds() {
         flag("header", "the first line names the columns (default true)"),
         {"columns", ValueType::list,
          "columns to keep, each NAME[:DTYPE[=DEFAULT]]; default all, as bytes"},
-        {"na_values", ValueType::list, "texts that mean a missing value, such as NA"},
+        {"na_values", ValueType::list, "strings that mean a missing value, such as NA"},
         text("delimiter", "one character (default ,)", {}),
         index_folder()},
        open_csv,
@@ -246,24 +248,24 @@ const std::vector<Kind>& source_kinds() {
        open_lines,
        {.formats = {Format::lines, Format::csv}}},
       {"records",
-       "images that penstock pack wrote; with --record-bytes any records of one length",
+       "images written by penstock pack; with --record-bytes, any records of one length",
        {paths(),
         {"record_bytes", ValueType::bytes, "length of a record", false, 1, 1e15},
-        {"header_bytes", ValueType::bytes, "skipped at each file's start", false, 0, 1e15},
-        {"footer_bytes", ValueType::bytes, "skipped at each file's end", false, 0, 1e15}},
+        {"header_bytes", ValueType::bytes, "bytes to skip at each file's start", false, 0, 1e15},
+        {"footer_bytes", ValueType::bytes, "bytes to skip at each file's end", false, 0, 1e15}},
        open_records,
        {.packed_images = true, .formats = {Format::records}}},
       {"npy", "rows of .npy arrays", {paths()}, open_npy, {.formats = {Format::npy}}},
       {"range",
        "the integers start, start + step, … below stop",
-       {{"stop", ValueType::integer, "not reached", true},
+       {{"stop", ValueType::integer, "the end, which is not included", true},
         {"start", ValueType::integer, "default 0"},
         {"step", ValueType::integer, "default 1"}},
        open_range,
        {.form = FlagForm::range}},
       {"synthetic",
-       "records made up: \"count=10000,bytes=lognormal:110000:0.5,cost_us=50\"",
-       {{"spec", ValueType::text, "what to make up", true}},
+       "synthetic records: \"count=10000,bytes=lognormal:110000:0.5,cost_us=50\"",
+       {{"spec", ValueType::text, "what to make", true}},
        open_synthetic,
        {.form = FlagForm::text}},
   };
@@ -280,7 +282,7 @@ std::vector<SequenceSpec> parse_sequences(const std::vector<std::string>& texts)
       // A missing list is no error, so a key with a shape in it would only give empty sequences.
       if (!ends_in_dtype(text.substr(0, bracket)))
         throw UsageError("a shape follows a dtype, as in key:f32[4], not " + in_quotes(text) +
-                             "; give a key that ends in a bracket its dtype, too",
+                             "; for a key that ends in a bracket, give the dtype",
                          "sequence");
       sequence.step = step_shape(text.substr(bracket + 1, text.size() - bracket - 2));
       rest.resize(bracket);
@@ -288,9 +290,9 @@ std::vector<SequenceSpec> parse_sequences(const std::vector<std::string>& texts)
     TypedName one = parse_typed_name(rest);
     sequence.key = std::move(one.name);
     if (sequence.key.empty())
-      throw UsageError("a sequence has no key: " + in_quotes(text), "sequence");
+      throw UsageError("a sequence needs a key: " + in_quotes(text), "sequence");
     if (one.default_value)
-      throw UsageError("a sequence has no default: " + in_quotes(text), "sequence");
+      throw UsageError("a sequence can't have a default: " + in_quotes(text), "sequence");
     sequence.dtype =
         one.dtype.value_or(sequence.key.ends_with("label") ? DType::i64 : DType::bytes);
     sequences.push_back(std::move(sequence));
@@ -307,7 +309,7 @@ std::vector<FeatureSpec> parse_features(const std::vector<std::string>& texts) {
     TypedName one = parse_typed_name(text);
     feature.key = std::move(one.name);
     if (feature.key.empty())
-      throw UsageError("a feature has no key: " + in_quotes(text), "example");
+      throw UsageError("a feature needs a key: " + in_quotes(text), "example");
     const bool labelled = feature.key.ends_with("label");
     feature.dtype = one.dtype.value_or(labelled ? DType::i64 : DType::bytes);
     if (one.default_value) feature.default_value = default_of(feature, *one.default_value);

@@ -75,7 +75,7 @@ std::string_view toml_type(const toml::node& node) {
     case toml::node_type::array:
       return "an array";
     case toml::node_type::string:
-      return "a text";
+      return "a string";
     case toml::node_type::integer:
       return "an integer";
     case toml::node_type::floating_point:
@@ -92,8 +92,9 @@ std::string_view toml_type(const toml::node& node) {
 /// them, a bar is allowed only in strings and comments.
 toml::table parse_toml(const std::string& text, const std::string& name) {
   if (text.size() > kMostTomlBytes)
-    throw UsageError("a text of " + std::to_string(text.size()) + " bytes; it has at most 1 MiB",
-                     printable(name));
+    throw UsageError(
+        "the text has " + std::to_string(text.size()) + " bytes, but can have at most 1 MiB",
+        printable(name));
   check_dots(text, name);
   std::string barred;
   for (std::size_t at = text.starts_with(kByteOrderMark) ? kByteOrderMark.size() : 0;
@@ -115,7 +116,8 @@ std::string read_toml_text(const std::string& path, const std::string& what) {
   file.read(text.data(), static_cast<std::streamsize>(text.size()));
   if (!file.is_open() || file.bad()) throw UsageError("can't read " + what, printable(path));
   text.resize(static_cast<std::size_t>(file.gcount()));
-  if (text.size() > kMostTomlBytes) throw UsageError(what + " has at most 1 MiB", printable(path));
+  if (text.size() > kMostTomlBytes)
+    throw UsageError(what + " can have at most 1 MiB", printable(path));
   return text;
 }
 

@@ -21,7 +21,7 @@ List read_list(const Parameter& parameter, const toml::array& array, const TomlP
   for (std::size_t i = 0; i < array.size(); ++i) {
     const auto* text = array[i].as_string();
     if (text == nullptr)
-      throw UsageError("expected a text, got " + std::string(toml_type(array[i])),
+      throw UsageError("expected a string, got " + std::string(toml_type(array[i])),
                        place.item(i).at(array[i]));
     list.push_back(text->get());
   }
@@ -90,7 +90,7 @@ Settings read_kind(const std::vector<Kind>& kinds, std::string_view what, const 
                      place.at(table));
   const auto* name = node->as_string();
   if (name == nullptr)
-    throw UsageError("expected a text, got " + std::string(toml_type(*node)),
+    throw UsageError("expected a string, got " + std::string(toml_type(*node)),
                      place.child("kind").at(*node));
   const Kind* kind = find_kind(kinds, name->get());
   if (kind == nullptr)

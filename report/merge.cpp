@@ -38,13 +38,13 @@ void check(const std::vector<RankReport>& ranks) {
     refuse_merge("", "one verdict over several ranks needs two reports or more");
   for (std::size_t i = 1; i < ranks.size(); ++i)
     if (ranks[i - 1].rank == ranks[i].rank)
-      refuse_merge(ranks[i].file, "another report of rank " + std::to_string(ranks[i].rank) +
+      refuse_merge(ranks[i].file, "a second report of rank " + std::to_string(ranks[i].rank) +
                                       ", besides " + ranks[i - 1].file);
   const auto known = std::ranges::find_if(ranks, [](const auto& rank) { return rank.ranks > 0; });
   for (const RankReport& rank : ranks)
     if (rank.ranks > 0 && rank.ranks != known->ranks)
-      refuse_merge(rank.file, "a report of another job: of " + std::to_string(rank.ranks) +
-                                  " ranks, where that of " + known->file + " has " +
+      refuse_merge(rank.file, "a report of another job, with " + std::to_string(rank.ranks) +
+                                  " ranks; the job of " + known->file + " has " +
                                   std::to_string(known->ranks));
 }
 

@@ -40,15 +40,15 @@ constexpr std::array kRunMetrics{
                       [](const RunReport& r) { return of(r.batches); }},
     Metric<RunReport>{"penstock_errors_total", "counter", "Bad elements.",
                       [](const RunReport& r) { return of(r.stats.errors.count); }},
-    Metric<RunReport>{"penstock_read_retries_total", "counter", "Reads that were done again.",
+    Metric<RunReport>{"penstock_read_retries_total", "counter", "Retried reads.",
                       [](const RunReport& r) { return of(r.stats.errors.retried); }},
-    Metric<RunReport>{"penstock_run_seconds", "gauge", "How long the run has gone on.",
+    Metric<RunReport>{"penstock_run_seconds", "gauge", "Time since the start of the run.",
                       [](const RunReport& r) { return r.wall_s; }},
     Metric<RunReport>{"penstock_first_batch_seconds", "gauge",
                       "From the start of the run until its first batch; 0 before that.",
                       [](const RunReport& r) { return r.first_batch_s; }},
     Metric<RunReport>{"penstock_wait_seconds_total", "counter",
-                      "Time that the consumer waited; of towers the mean.",
+                      "Time that the consumer waited; for towers, the mean.",
                       [](const RunReport& r) { return r.wait_s; }},
     Metric<RunReport>{"penstock_epoch", "gauge", "The epoch that the input delivers, from 0.",
                       [](const RunReport& r) { return of(r.stats.epoch); }},
@@ -63,7 +63,7 @@ constexpr std::array kRunMetrics{
     Metric<RunReport>{"penstock_memory_budget_bytes", "gauge", "Host memory that may be used.",
                       [](const RunReport& r) { return of(r.stats.memory.budget_bytes); }},
     Metric<RunReport>{"penstock_elements_left_total", "counter",
-                      "Elements left at the end of epochs that no tower was given.",
+                      "Elements at the end of epochs that no tower received.",
                       [](const RunReport& r) { return of(r.lost); }},
 };
 
@@ -84,42 +84,42 @@ constexpr std::array kWorkerMetrics{
                         "Time that its threads worked for the run.",
                         [](const WorkerStats& w) { return w.busy_s; }},
     Metric<WorkerStats>{"penstock_worker_round_trip_seconds", "gauge",
-                        "Mean time from a question to its answer, less the worker's own.",
+                        "Mean time from a request to its answer, minus the worker's own time.",
                         [](const WorkerStats& w) { return w.round_trip_s; }},
     Metric<WorkerStats>{"penstock_worker_hedged_total", "counter",
-                        "Groups that were asked for elsewhere too, since it took long.",
+                        "Groups also requested elsewhere because the worker was slow.",
                         [](const WorkerStats& w) { return of(w.hedged); }},
     Metric<WorkerStats>{"penstock_worker_lost_total", "counter",
-                        "Groups that it had when it was lost.",
+                        "Groups that it was making when it was lost.",
                         [](const WorkerStats& w) { return of(w.lost); }},
 };
 
 constexpr std::array kRemoteMetrics{
     Metric<RemoteStats>{"penstock_remote_requests_total", "counter",
-                        "Requests that the process sent to servers of data.",
+                        "Requests that the process sent to data servers.",
                         [](const RemoteStats& r) { return of(r.requests); }},
     Metric<RemoteStats>{"penstock_remote_again_total", "counter",
-                        "Of these, those that repeat one that failed.",
+                        "Of these, retries of failed requests.",
                         [](const RemoteStats& r) { return of(r.again); }},
     Metric<RemoteStats>{"penstock_remote_hedged_total", "counter",
-                        "Of these, those that ask once more for what was late.",
+                        "Of these, repetitions of late requests.",
                         [](const RemoteStats& r) { return of(r.hedged); }},
     Metric<RemoteStats>{"penstock_remote_throttled_total", "counter",
-                        "Answers that ask for patience.",
+                        "Answers by which a server throttled.",
                         [](const RemoteStats& r) { return of(r.throttled); }},
-    Metric<RemoteStats>{"penstock_remote_bytes_total", "counter", "Bytes that came.",
+    Metric<RemoteStats>{"penstock_remote_bytes_total", "counter", "Bytes received.",
                         [](const RemoteStats& r) { return of(r.bytes); }},
     Metric<RemoteStats>{"penstock_remote_needed_bytes_total", "counter",
-                        "Bytes that were needed and the cache on disk did not have.",
+                        "Bytes needed that the disk cache did not have.",
                         [](const RemoteStats& r) { return of(r.bytes_needed); }},
     Metric<RemoteStats>{"penstock_remote_cached_bytes_total", "counter",
-                        "Bytes that were needed and it had.",
+                        "Bytes needed that the disk cache had.",
                         [](const RemoteStats& r) { return of(r.bytes_cached); }},
     Metric<RemoteStats>{"penstock_remote_waiting_seconds_total", "counter",
                         "Time from each request to its end, summed.",
                         [](const RemoteStats& r) { return r.waiting_s; }},
     Metric<RemoteStats>{"penstock_remote_latency_seconds", "gauge",
-                        "From a request to its answer's first byte, of late.",
+                        "Recent time from a request to its answer's first byte.",
                         [](const RemoteStats& r) { return 1e-3 * r.latency_ms; }},
     Metric<RemoteStats>{"penstock_remote_limit_requests_per_second", "gauge",
                         "Limit after throttling, of the slowest server; 0: none.",
@@ -131,14 +131,13 @@ constexpr std::array kStageMetrics{
                        [](const StageStats& s) { return of(s.items); }},
     Metric<StageStats>{"penstock_stage_bytes_total", "counter", "Bytes that left the stage.",
                        [](const StageStats& s) { return of(s.bytes); }},
-    Metric<StageStats>{"penstock_stage_padding_bytes_total", "counter",
-                       "Bytes of them that are padding.",
+    Metric<StageStats>{"penstock_stage_padding_bytes_total", "counter", "Of these bytes, padding.",
                        [](const StageStats& s) { return of(s.padding_bytes); }},
     Metric<StageStats>{"penstock_stage_busy_seconds_total", "counter",
                        "Time of work in the stage, summed over threads.",
                        [](const StageStats& s) { return s.busy_s; }},
     Metric<StageStats>{"penstock_stage_wait_seconds_total", "counter",
-                       "Time that the stage's own thread stood still.",
+                       "Time that the stage's own thread waited.",
                        [](const StageStats& s) { return s.wait_s; }},
 };
 
@@ -163,15 +162,16 @@ constexpr std::array kRankMetrics{
     Metric<RankFigures>{"penstock_train_steps_total", "counter", "Updates of the variables.",
                         [](const RankFigures& r) { return of(r.steps); }},
     Metric<RankFigures>{"penstock_train_loss", "gauge",
-                        "Of the rank's own rows, an average that forgets.",
+                        "Loss of the rank's own rows, a moving average.",
                         [](const RankFigures& r) { return r.loss; }},
-    Metric<RankFigures>{"penstock_train_images_per_second", "gauge", "Of the rank's own towers.",
+    Metric<RankFigures>{"penstock_train_images_per_second", "gauge",
+                        "Images per second of the rank's own towers.",
                         [](const RankFigures& r) { return r.images_per_s; }},
     Metric<RankFigures>{"penstock_train_exchange_seconds_total", "counter",
                         "Time in which gradients were being exchanged.",
                         [](const RankFigures& r) { return r.exchange_s; }},
     Metric<RankFigures>{"penstock_train_exposed_seconds_total", "counter",
-                        "Of it, while no backward pass of the rank went on any more.",
+                        "Of it, time after the backward passes of the rank had ended.",
                         [](const RankFigures& r) { return r.exposed_s; }},
 };
 
@@ -287,7 +287,7 @@ void add_ranks(Page& page, const std::vector<RankFigures>& ranks) {
       page.sample({{"rank", std::to_string(rank.rank)}}, metric.value(rank));
   }
   page.family("penstock_train_stall_share", "gauge",
-              "Of the tower's time, that it waited for a batch.");
+              "Share of the tower's time that it waited for a batch.");
   for (const RankFigures& rank : ranks)
     for (const RankFigures::Tower& tower : rank.towers)
       page.sample({{"rank", std::to_string(rank.rank)}, {"tower", std::to_string(tower.number)}},
@@ -296,7 +296,7 @@ void add_ranks(Page& page, const std::vector<RankFigures>& ranks) {
 
 void add_verdicts(Page& page, const std::vector<NamedRun>& runs) {
   page.family("penstock_verdict_gain_seconds", "gauge",
-              "Time that would be saved without what limits the run most, its label cause.");
+              "Time saved if the main limit of the run, given by label cause, were removed.");
   for (const NamedRun& run : runs) {
     const Verdict said = verdict(run.report);
     page.sample(with(labels_of(run), "cause", said.cause.empty() ? "unknown" : said.cause),
@@ -320,7 +320,8 @@ void CounterFloor::end_of_page() {
 
 std::string metrics_text(const std::vector<NamedRun>& runs, CounterFloor& floor) {
   Page page;
-  page.family("penstock_build_info", "gauge", "1; which Penstock, and which process of the job.");
+  page.family("penstock_build_info", "gauge",
+              "Always 1; labels give the version of Penstock and the process of the job.");
   page.sample({{"version", version()},
                {"process", std::to_string(::getpid())},
                {"rank", std::to_string(rank_of_process())}},

@@ -31,7 +31,7 @@ std::string text_or_empty(const Json& json, const char* name) {
 int whole(const Json& value, const std::string& file) {
   constexpr std::uint64_t kMost = 1'000'000;
   if (!value.is_number_unsigned() || value.get<std::uint64_t>() > kMost)
-    refuse(file, "the rank of this report, or the number of ranks, is none");
+    refuse(file, "the rank of this report, or the number of ranks, is invalid");
   return value.get<int>();
 }
 
@@ -130,7 +130,7 @@ RankReport parse_rank_report(const std::string& file, std::string_view text) {
     if (exposed != json.end() && exposed->is_number() && wall_s > 0)
       report.exposed_share = exposed->get<double>() / wall_s;
   } catch (const Json::exception&) {
-    refuse(file, "no report that PENSTOCK_REPORT has written as JSON");
+    refuse(file, "not a JSON report written by PENSTOCK_REPORT");
   }
   return report;
 }

@@ -58,7 +58,7 @@ std::string facts(const RunReport& report) {
 std::string servers(const RemoteStats& remote) {
   const auto bytes = [](std::uint64_t count) { return human_bytes(static_cast<double>(count)); };
   std::string text = "servers: " + plural(remote.requests, "request", "requests");
-  if (remote.again > 0) text += ", " + grouped(remote.again) + " done again";
+  if (remote.again > 0) text += ", " + grouped(remote.again) + " retried";
   if (remote.hedged > 0) text += ", " + grouped(remote.hedged) + " hedged";
   if (remote.throttled > 0) text += ", " + grouped(remote.throttled) + " told to slow down";
   if (remote.requests_per_second > 0)

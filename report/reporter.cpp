@@ -117,7 +117,7 @@ Reporter* Reporter::begin() noexcept {
     std::atexit([] { instance->finish(); });
     return instance;
   } catch (...) {
-    warn_of_current_exception("there are no reports");
+    warn_of_current_exception("no reports will be written");
     return nullptr;
   }
 }
@@ -129,7 +129,7 @@ Reporter::Reporter(std::string file, std::string trace, const char* endpoint)
     start(endpoint);
   } catch (...) {
     service_.reset();
-    warn_of_current_exception(writes() ? "reports are written at the end alone"
+    warn_of_current_exception(writes() ? "reports are written only at the end"
                                        : "no metrics are served");
   }
 }

@@ -41,9 +41,10 @@ constexpr std::uint32_t kMostHeader = 8 << 10;
 constexpr int kMostConnections = 32;
 
 [[noreturn]] void refuse(std::string_view text) {
-  throw Error(ErrorCode::invalid_argument,
-              "\"" + std::string(text) +
-                  "\" is no address to serve metrics at; say PORT, ADDRESS:PORT or localhost:PORT");
+  throw Error(
+      ErrorCode::invalid_argument,
+      "\"" + std::string(text) +
+          "\" is not an address to serve metrics at; give PORT, ADDRESS:PORT or localhost:PORT");
 }
 
 /// One request and its answer.
@@ -73,7 +74,7 @@ class Session : public std::enable_shared_from_this<Session> {
     const bool malformed =
         error && error.category() == http::make_error_code(http::error::bad_method).category();
     if (malformed && error != http::error::end_of_stream && error != http::error::partial_message)
-      return send(http::status::bad_request, "This is no HTTP request.\n");
+      return send(http::status::bad_request, "This is not an HTTP request.\n");
     if (error) return;
     const auto& request = parser_.get();
     head_ = request.method() == http::verb::head;

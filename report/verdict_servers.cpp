@@ -21,17 +21,17 @@ std::string servers_help(const RunReport& report) {
                      human_bytes(static_cast<double>(remote.bytes) / time_s) + "/s in all, " +
                      human_seconds(each_s) + " each), and ";
   if (static_cast<double>(remote.throttled) > kOften * requests)
-    return text + "they asked for patience " + grouped(remote.throttled) +
-           " times: one that gives more, or " + knobs(report).cache + ", would help";
+    return text + "they throttled it " + grouped(remote.throttled) +
+           " times: a server with a higher limit, or " + knobs(report).cache + ", would help";
   const bool many = under_way > kMany * static_cast<double>(remote.connections);
   // For most of a request's time, its answer arrives: the network, or the server's network, is
   // full.
   if (each_s - 1e-3 * remote.latency_ms > kMostlyBytes * each_s && remote.latency_ms > 0)
-    return text + "mostly for bytes to come: a faster network, or " + knobs(report).cache +
+    return text + "mostly for data to arrive: a faster network, or " + knobs(report).cache +
            ", would help";
   if (many) return text + "more " + knobs(report).connections + " or larger records would help";
-  return text + "mostly for answers to begin: more read ahead (" + knobs(report).memory + ", " +
-         knobs(report).io_threads + ") or " + knobs(report).cache + " would help";
+  return text + "mostly for answers to begin: reading further ahead (" + knobs(report).memory +
+         ", " + knobs(report).io_threads + ") or " + knobs(report).cache + " would help";
 }
 
 }  // namespace penstock

@@ -111,18 +111,18 @@ Verdict slow_network(const RunReport& report, const Together& workers) {
                      (workers.packed ? "" : std::string(", ") + knobs(report).wire) +
                      ") or a faster link would help";
     verdict.text = "The network to input workers limits the run: " + human_bytes(came) +
-                   "/s come over it (the fastest answer came at " +
-                   human_bytes(std::max(alone, came)) + "/s), an answer of " + human_bytes(answer) +
-                   " is " + human_seconds(workers.round_trip_s) +
-                   " on its way, and the workers are only " + busy + "; " + verdict.remedy + ".";
+                   "/s arrive (the fastest answer at " + human_bytes(std::max(alone, came)) +
+                   "/s), an answer of " + human_bytes(answer) + " is " +
+                   human_seconds(workers.round_trip_s) + " in transit, and the workers are only " +
+                   busy + "; " + verdict.remedy + ".";
     return verdict;
   }
-  verdict.remedy = "workers that are nearer would help, and " + more_workers(report, workers);
-  verdict.text = "The way to input workers limits the run: an answer of " + human_bytes(answer) +
-                 " takes " + human_seconds(workers.round_trip_s) + " for it, and with the " +
-                 human_count(std::round(workers.each)) +
-                 " groups that one may have at once they are only " + busy + "; " + verdict.remedy +
-                 ".";
+  verdict.remedy = "nearer workers would help, and " + more_workers(report, workers);
+  verdict.text = "The latency to input workers limits the run: an answer of " +
+                 human_bytes(answer) + " takes " + human_seconds(workers.round_trip_s) +
+                 " in transit, and with the " + human_count(std::round(workers.each)) +
+                 " groups that each may have in flight, they are only " + busy + "; " +
+                 verdict.remedy + ".";
   return verdict;
 }
 
@@ -170,7 +170,7 @@ Verdict idle_workers_verdict(const RunReport& report, const std::string& remedy)
           .text = "Input workers make most of the groups, but are only " +
                   human_share(workers.busy) + " busy, and no more than " +
                   human_share(workers.on_the_way) +
-                  " of the groups that they may have are on their way; " + remedy + "."};
+                  " of the groups that they may have are in flight; " + remedy + "."};
 }
 
 std::string missing_workers(const RunReport& report) {
@@ -181,7 +181,7 @@ std::string missing_workers(const RunReport& report) {
   const auto count = std::ranges::count(report.stats.workers, false, &WorkerStats::connected);
   return " " + std::to_string(count) + " of " + std::to_string(report.stats.workers.size()) +
          " input workers " + (count == 1 ? "is" : "are") +
-         " not there: " + printable(gone->address) + ": " + printable(gone->problem) + ".";
+         " not available: " + printable(gone->address) + ": " + printable(gone->problem) + ".";
 }
 
 }  // namespace penstock

@@ -20,7 +20,8 @@ DeviceId DeviceId::parse(std::string_view text) {
   if (number.empty() || error != std::errc() || end != number.data() + number.size() ||
       id.index < 0 || id.index > kMost) {
     throw Error(ErrorCode::invalid_argument,
-                "\"" + std::string(text) + "\" is no device: write host:N or cuda:N, N in [0, " +
+                "\"" + std::string(text) +
+                    "\" is not a device: expected host:N or cuda:N, N in [0, " +
                     std::to_string(kMost) + "]");
   }
   return id;

@@ -53,7 +53,8 @@ DType dtype_of_dlpack(const DLDataType& type) {
   }
   throw Error(ErrorCode::invalid_argument, "a DLPack type of code " + std::to_string(type.code) +
                                                ", " + std::to_string(type.bits) + " bits and " +
-                                               std::to_string(type.lanes) + " lanes is not known");
+                                               std::to_string(type.lanes) +
+                                               " lanes is not supported");
 }
 
 /// The data behind an exported tensor, with the owner of its memory.
@@ -141,7 +142,7 @@ Tensor view_of(const DLTensor& from, std::function<void()> deleter) {
     refuse_tensor("of device type " + std::to_string(from.device.device_type) +
                   " is not in host memory");
   if (from.ndim < 0 || from.ndim > kMaxRank || (from.ndim > 0 && from.shape == nullptr))
-    refuse_tensor("of " + std::to_string(from.ndim) + " dimensions is not known");
+    refuse_tensor("of " + std::to_string(from.ndim) + " dimensions is not supported");
   const DType dtype = dtype_of_dlpack(from.dtype);
   std::vector<std::int64_t> dims(from.shape, from.shape + from.ndim);
   for (const std::int64_t dim : dims)
@@ -229,7 +230,7 @@ Tensor from_dlpack(DLManagedTensorVersioned* managed) {
   if (managed->version.major != kMajor) {
     const std::uint32_t major = managed->version.major;
     if (managed->deleter != nullptr) managed->deleter(managed);
-    refuse_tensor("of version " + std::to_string(major) + " is not known");
+    refuse_tensor("of version " + std::to_string(major) + " is not supported");
   }
   return import_tensor(managed);
 }

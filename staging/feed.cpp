@@ -169,8 +169,8 @@ Parts prepare(const Inputs& inputs, std::vector<DevicePtr> devices, FeedOptions 
     if (devices.size() < static_cast<std::size_t>(towers) &&
         std::ranges::any_of(state.events, FeedJournal::is_within))
       throw Error(ErrorCode::invalid_argument,
-                  "some towers had been given a step that others had not when the state was saved: "
-                  "only a feed of all towers continues there");
+                  "when the state was saved, some towers had been given a step that others had "
+                  "not: only a feed of all towers can resume it");
   }
   FeedDeal deal;
   if (options.towers_held.of > 0)

@@ -219,10 +219,10 @@ std::uint64_t Feed::Impl::make(Step& step) {
   if (failed && !step.error) step.error = left_out_;
   if (known && !failed && step.error) {
     // Towers already have parts of this step, so no other step may take its place.
-    throw Error(
-        step.error->code(),
-        "the feed can't continue: this was good when the state was saved: " + step.error->cause(),
-        step.error->where(), step.error->original());
+    throw Error(step.error->code(),
+                "the feed can't resume: this element was good when the state was saved: " +
+                    step.error->cause(),
+                step.error->where(), step.error->original());
   }
   if (step.error) journal_.set_error(event, step.pulls);
   if (was_refused(step)) journal_.stop(event + 1);

@@ -160,7 +160,7 @@ class Feed::Impl {
   const Status cancelled_error_{ErrorCode::cancelled, "the feed was cancelled"};
   // Stands in the place of a step that failed in the run before.
   const Error left_out_{ErrorCode::data_loss,
-                        "what stands here failed before the feed was restored, and is left out"};
+                        "this element failed before the feed was restored, and is skipped"};
   std::unique_ptr<GainLedger> gains_;  // null if towers are not served in turn
   std::vector<std::unique_ptr<Tower>> towers_;
   std::optional<Returning> returning_;

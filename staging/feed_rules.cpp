@@ -28,11 +28,12 @@ void refuse_what_is_no_batch(const Plan& plan) {
   const PlannedStage& stage = plan.rows_stage();
   for (const PlannedStage& other : plan.stages()) {
     if (!other.batches || &other == &stage) continue;
-    refuse_graph("a feed takes batches, and what " + stage.label +
-                 " gives need not be any; put it in front of " + other.label +
-                 ", or batch again behind it");
+    refuse_graph("a feed takes batches, but " + stage.label +
+                 " may give something else; put it before " + other.label +
+                 ", or batch again after it");
   }
-  refuse_graph("a feed takes batches, and the dataset ends with " + stage.name);
+  refuse_graph("a feed takes batches, but the dataset ends with " + stage.name +
+               ": add batch (--batch)");
 }
 
 void check_mode(const BatchRows& rows, const std::string& label, const FeedOptions& options) {

@@ -25,7 +25,7 @@ FinishType type_of(const DeviceTensor& out) {
     case DType::bf16:
       return FinishType::bf16;
     default:
-      refuse("the output is f32, f16 or bf16, not " + std::string(name_of(out.dtype)));
+      refuse("the output must be f32, f16 or bf16, not " + std::string(name_of(out.dtype)));
   }
 }
 

@@ -73,7 +73,7 @@ bool StepMaker::pull(std::size_t source, std::optional<Element>& batch, Step& st
   }
   if (known_as_bad) {
     step.error = Error(ErrorCode::data_loss,
-                       "what stands here failed before the feed was restored, and is left out");
+                       "this element failed before the feed was restored, and is skipped");
     return false;
   }
   ++step.pulls;

@@ -22,22 +22,23 @@ std::int64_t label_of(const std::string& name, const std::vector<std::string>& c
     const auto at = std::ranges::find(classes, name);
     if (at == classes.end())
       throw Error(ErrorCode::invalid_argument,
-                  "there is a weight for a class " + name + ", which there is not");
+                  "there is a weight for class " + name + ", which does not exist");
     return at - classes.begin();
   }
   std::int64_t label = -1;
   const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), label);
   if (error != std::errc() || end != name.data() + name.size() || label < 0)
     throw Error(ErrorCode::invalid_argument,
-                "there is a weight for a class " + name +
-                    ", and the data do not name their classes: give a label's number");
+                "there is a weight for class " + name +
+                    ", but the data do not name their classes: give the label's number");
   return label;
 }
 
 float checked(double weight) {
   if (!(weight >= 0 && std::isfinite(weight)))
-    throw Error(ErrorCode::mismatch,
-                exact_text(weight) + " is no weight: that is a finite number, 0 or more");
+    throw Error(
+        ErrorCode::mismatch,
+        exact_text(weight) + " is not a weight: a weight must be a finite number, 0 or more");
   return static_cast<float>(weight);
 }
 
@@ -60,8 +61,7 @@ Dataset labelled(const Dataset& data, const std::vector<std::string>& classes,
   const int label = counted.spec().find("label");
   if (!weights.empty() &&
       (label < 0 || counted.spec()[static_cast<std::size_t>(label)].dtype != DType::i64))
-    throw Error(ErrorCode::invalid_argument,
-                what + " have no labels, by which rows of classes could weigh");
+    throw Error(ErrorCode::invalid_argument, what + " have no labels, so classes have no weights");
   const auto weigh = [of_label = std::move(of_label), weighted](Element& element, Rng& /*rng*/) {
     double weight = weighted ? static_cast<double>(element[kWeight].item<float>()) : 1;
     if (!of_label.empty()) {

@@ -38,7 +38,7 @@ std::vector<std::string> classes_of(const Dataset& data) {
   for (const std::string& name : classes)
     if (!seen.insert(name).second)
       throw Error(ErrorCode::invalid_argument,
-                  "two classes have names that differ in bytes that are no UTF-8 alone: " + name);
+                  "the names of two classes differ only in bytes that are not UTF-8: " + name);
   return classes;
 }
 
@@ -64,7 +64,7 @@ Dataset with_classes(const Dataset& data, const std::vector<std::string>& classe
   const auto relabel = [label_of = std::move(label_of)](Element& element, Rng& /*rng*/) {
     const auto label = element["label"].item<std::int64_t>();
     if (label < 0 || label >= static_cast<std::int64_t>(label_of.size()))
-      throw Error(ErrorCode::mismatch, "label " + std::to_string(label) + " is none of " +
+      throw Error(ErrorCode::mismatch, "label " + std::to_string(label) + " is not one of " +
                                            std::to_string(label_of.size()) + " classes");
     element.set("label", Tensor::scalar(label_of[static_cast<std::size_t>(label)]));
   };
@@ -79,7 +79,7 @@ std::vector<std::string> classes_in(const std::string& text) {
   const nlohmann::json json = nlohmann::json::parse(text, nullptr, false);
   const auto is_text = [](const nlohmann::json& one) { return one.is_string(); };
   if (!json.is_array() || !std::ranges::all_of(json, is_text))
-    throw Error(ErrorCode::data_loss, "its classes are no list of names");
+    throw Error(ErrorCode::data_loss, "its classes are not a list of names");
   return json.get<std::vector<std::string>>();
 }
 

@@ -30,8 +30,7 @@ void SameLabels::look_at(std::span<const std::int64_t> labels, int tower) {
   log(LogLevel::warning,
       "the first " + std::to_string(rows_) + " rows of tower " + std::to_string(tower) +
           " all have label " + std::to_string(first_) +
-          ": with one class there is nothing to tell apart, and classes one after the other are "
-          "learnt badly");
+          ": shuffle the data, as a model learns badly from one class after the other");
 }
 
 Loss Classifier::forward(const Batch& batch, const Pass& pass) {

@@ -18,7 +18,7 @@ void LabelCheck::operator()(const Element& in, std::int64_t label) const {
     where.member = std::string(in["key"].bytes_at()) + extension_;
   throw Error(
       ErrorCode::mismatch,
-      "label " + std::to_string(label) + " is none of " + std::to_string(classes_) + " classes",
+      "label " + std::to_string(label) + " is not one of " + std::to_string(classes_) + " classes",
       std::move(where));
 }
 

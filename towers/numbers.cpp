@@ -29,7 +29,7 @@ NamedNumbers parse_named_numbers(const std::string& text, const std::string& wha
     const auto [stop, error] = std::from_chars(part.data(), part.data() + part.size(), value);
     if (error != std::errc() || stop != part.data() + part.size() || !std::isfinite(value))
       throw Error(ErrorCode::invalid_argument,
-                  what + " " + text + ": \"" + part + "\" is no number");
+                  what + " " + text + ": \"" + part + "\" is not a number");
     parsed.numbers.push_back(value);
     at = end;
   }

@@ -69,7 +69,7 @@ void check_utf8(std::string_view text) {
 #pragma GCC diagnostic pop
     if (code < 0)
       throw Error(ErrorCode::mismatch,
-                  "the text is no UTF-8 from its byte " + std::to_string(begin) + " on");
+                  "the text is not UTF-8 from byte " + std::to_string(begin) + " on");
   }
 }
 
@@ -123,7 +123,7 @@ void add_unicode(std::string_view text, Words& words) {
 
 void add_unicode(std::string_view /*text*/, Words& /*words*/) {
   throw Error(ErrorCode::mismatch,
-              "the text is not ASCII alone, and this build of Penstock has no ICU (libicu) to find "
+              "the text is not only ASCII, and this build of Penstock has no ICU (libicu) to find "
               "its words");
 }
 

@@ -13,7 +13,7 @@ std::unique_ptr<Peers> join(const JoinOptions& options) {
   if (!who.trains())
     throw Error(ErrorCode::invalid_argument, "a process of role " +
                                                  std::string(cluster::name_of(who.role)) +
-                                                 " does not train: use `penstock train` for it");
+                                                 " does not train: run it with `penstock train`");
   if (who.world == 1) return nullptr;
   cluster::RendezvousOptions rendezvous;
   rendezvous.tls = {options.tls_certificate, options.tls_key, options.tls_authority};

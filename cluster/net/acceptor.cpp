@@ -76,8 +76,8 @@ std::size_t share_of_descriptors() noexcept {
 /// Tells the user why a process is not heard.
 void say_cut_off() noexcept try {
   log_once(LogLevel::warning, "a process of another user",
-           "a process of another user connected to this job and was cut off: without a token, "
-           "only processes of one user are heard (--token-file, PENSTOCK_TOKEN)");
+           "a process of another user connected to this job and was cut off: without a token, only "
+           "processes of the same user are accepted (--token-file, PENSTOCK_TOKEN)");
 } catch (const std::exception&) {  // no memory for the message
 }
 
@@ -135,7 +135,7 @@ Acceptor::Acceptor(grpc::ServerBuilder& builder, const std::string& address, con
   listen(host, address.substr(colon + 1));
   if (listeners_.empty())
     throw Error(ErrorCode::unavailable,
-                "can't listen at " + address + ": the address is taken, or not this host's");
+                "can't listen at " + address + ": the address is in use, or is not this host's");
   wake_ = UniqueFd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   stranger_came_ = UniqueFd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!wake_ || !stranger_came_)

@@ -77,18 +77,18 @@ class GrpcRendezvous final : public Rendezvous {
         missing = reply.missing();
       } else if (sent.error_code() == grpc::StatusCode::PERMISSION_DENIED) {
         throw Error(ErrorCode::invalid_argument,
-                    "rank 0 at " + address_ + " refuses this process: " + sent.error_message());
+                    "rank 0 at " + address_ + " refused this process: " + sent.error_message());
       } else if (sent.error_code() != grpc::StatusCode::UNAVAILABLE &&
                  sent.error_code() != grpc::StatusCode::DEADLINE_EXCEEDED) {
         throw Error(ErrorCode::unavailable,
-                    address_ + " does not answer as rank 0 would: " + sent.error_message());
+                    address_ + " does not answer like rank 0: " + sent.error_message());
       }
       if (Clock::now() >= until) {
         if (!sent.ok())
           throw Error(ErrorCode::unavailable,
                       "rank 0 was not reached at " + address_ + ": " + sent.error_message() +
-                          (missing.empty() ? "" : "; before that " + missing + " had not come"));
-        throw Error(ErrorCode::no_progress, missing + " did not come to the rendezvous in " +
+                          (missing.empty() ? "" : "; before that, " + missing + " had not joined"));
+        throw Error(ErrorCode::no_progress, missing + " did not join the rendezvous within " +
                                                 std::to_string(options_.join_timeout.count()) +
                                                 " ms");
       }

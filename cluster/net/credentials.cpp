@@ -26,8 +26,9 @@ bool is_loopback(const std::string& address) {
 void check_exposure(const std::string& address, const RendezvousOptions& options, Server server) {
   const TlsFiles& tls = options.tls;
   if (tls.certificate.empty() != tls.key.empty() || tls.key.empty() != tls.authority.empty())
-    throw Error(ErrorCode::invalid_argument,
-                "--tls-cert, --tls-key and --tls-ca belong together: give all three or none");
+    throw Error(
+        ErrorCode::invalid_argument,
+        "--tls-cert, --tls-key and --tls-ca must be given together: give all three or none");
   if (is_loopback(address)) return;
   const bool no_token = server == Server::rank_0 && options.token.empty();
   if (!tls.given() || no_token)

@@ -206,7 +206,7 @@ class EtcdRendezvous final : public Rendezvous {
       if (reply.ttl() > 0) return true;
       ending_.end(
           {ErrorCode::unavailable, "this process, rank " + std::to_string(rank_) +
-                                       ", was taken for lost: its lease in etcd has ended"});
+                                       ", was declared lost: its lease in etcd has expired"});
       return true;
     }
     client_.hang_up();  // the watch moves to a member that answers

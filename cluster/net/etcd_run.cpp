@@ -68,8 +68,7 @@ void EtcdRun::ask(Time until, const std::function<grpc::Status()>& call) const {
     const Status ended = ending_.status();
     if (!ended.ok()) throw Error(ended.error());
     if (!may_pass(sent))
-      throw Error(ErrorCode::unavailable,
-                  etcd_ + " does not do what it is asked for: " + sent.error_message());
+      throw Error(ErrorCode::unavailable, etcd_ + " rejected a request: " + sent.error_message());
     if (Clock::now() >= until)
       throw Error(ErrorCode::unavailable, etcd_ + " was not reached: " + sent.error_message());
     std::this_thread::sleep_for(milliseconds(20));
@@ -86,7 +85,7 @@ std::int64_t EtcdRun::take_lease(Time until) {
   etcdserverpb::LeaseGrantResponse reply;
   ask(until, [&] { return client_.grant(lease_time_, reply); });
   if (reply.id() == 0)
-    throw Error(ErrorCode::unavailable, etcd_ + " gives no lease: " + reply.error());
+    throw Error(ErrorCode::unavailable, etcd_ + " granted no lease: " + reply.error());
   return reply.id();
 }
 
@@ -106,7 +105,7 @@ void EtcdRun::pause(const std::string& late_for) const {
 }
 
 Status EtcdRun::did_not_come(const std::string& who) const {
-  return {ErrorCode::no_progress, who + " did not come to the rendezvous in " +
+  return {ErrorCode::no_progress, who + " did not join the rendezvous within " +
                                       std::to_string(options_.join_timeout.count()) + " ms"};
 }
 
@@ -260,7 +259,7 @@ bool EtcdRun::write(const std::string& key, const std::string& value, Time until
 Status EtcdRun::fenced() const {
   return {ErrorCode::unavailable,
           "this process, rank " + std::to_string(rank_) +
-              ", takes no part any more: its keys in etcd, or those of rank 0, are gone"};
+              ", is out of the job: its keys in etcd, or those of rank 0, are gone"};
 }
 
 }  // namespace penstock::cluster

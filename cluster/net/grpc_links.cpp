@@ -309,10 +309,9 @@ class GrpcLinks final : public Links, private grpc::CallbackGenericService, priv
     const MutexLock lock(mutex_);
     try {
       if (!broken_)
-        break_up("rank " + std::to_string(rank) +
-                 " did not let this one in: " + why.error_message());
+        break_up("rank " + std::to_string(rank) + " rejected this rank: " + why.error_message());
     } catch (...) {
-      break_up("a rank did not let this one in");
+      break_up("a rank rejected this rank");
     }
     peers_[static_cast<std::size_t>(rank)].stream = nullptr;
     --streams_;

@@ -246,10 +246,10 @@ class ParameterClient final : public towers::ParameterServer {
       }
       if (sent.error_code() == grpc::StatusCode::PERMISSION_DENIED)
         throw Error(ErrorCode::invalid_argument,
-                    who_ + " refuses this process: " + sent.error_message());
+                    who_ + " refused this process: " + sent.error_message());
       if (!may_come_again(sent.error_code()))
         lose({ErrorCode::unavailable,
-              who_ + " does not answer as a parameter server would: " + sent.error_message()});
+              who_ + " does not answer like a parameter server: " + sent.error_message()});
       if (reached_ && silent_since(asked) > options_.peer_timeout)
         lose({ErrorCode::unavailable, who_ + " was lost: no answer for " +
                                           std::to_string(options_.peer_timeout.count()) + " ms"});
@@ -291,7 +291,7 @@ class ParameterClient final : public towers::ParameterServer {
       }
     }
     const Reading reading = read_answer(stream, answer, places);
-    if (reading == Reading::odd) return {grpc::StatusCode::DATA_LOSS, "what it says is no answer"};
+    if (reading == Reading::odd) return {grpc::StatusCode::DATA_LOSS, "invalid answer"};
     const grpc::Status status = stream.finish();
     if (reading == Reading::whole) {
       reached_ = true;

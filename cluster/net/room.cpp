@@ -61,10 +61,10 @@ void require_descriptors() {
   }
   const int there = openable(kNeededDescriptors);
   if (there < kNeededDescriptors)
-    throw Error(ErrorCode::resource_exhausted, "talking to other processes takes " +
-                                                   std::to_string(kNeededDescriptors) +
-                                                   " more descriptors, and this process gets " +
-                                                   std::to_string(there) + ": raise ulimit -n");
+    throw Error(ErrorCode::resource_exhausted,
+                "communication with other processes needs " + std::to_string(kNeededDescriptors) +
+                    " more file descriptors, but this process gets " + std::to_string(there) +
+                    ": raise ulimit -n");
 }
 
 void require_threads() {
@@ -73,8 +73,8 @@ void require_threads() {
   const int there = startable(needed);
   if (there < needed)
     throw Error(ErrorCode::resource_exhausted,
-                "talking to other processes takes " + std::to_string(needed) +
-                    " more threads, and this process can start " + std::to_string(there) +
+                "communication with other processes needs " + std::to_string(needed) +
+                    " more threads, but this process can start " + std::to_string(there) +
                     " (RLIMIT_NPROC, RLIMIT_AS or the container's pids.max)");
 }
 

@@ -82,8 +82,7 @@ bool StreamLink::ended() const {
 }
 
 void StreamLink::send(WireBytes message) {
-  if (message.size() > kMostBytesOfMessage)
-    return end("a message of more than 64 MiB was to be sent");
+  if (message.size() > kMostBytesOfMessage) return end("a message to send has more than 64 MiB");
   const MutexLock lock(mutex_);
   if (closing_ || broken_ || over_) return;
   to_send_.push_back(std::move(message));
@@ -152,7 +151,7 @@ void StreamLink::write(WireBytes message) {
     message = {};
     stream_->write(&leaving_);
   } catch (const std::bad_alloc&) {
-    end("no memory for what was to be sent");
+    end("no memory to send a message");
   }
 }
 
@@ -176,7 +175,7 @@ void StreamLink::arrived(int /*peer*/) noexcept {
   try {
     listener_->received(wire_of(arriving_));
   } catch (const std::bad_alloc&) {
-    return end("no memory for what was received");
+    return end("no memory for a received message");
   }
   stream_->read(&arriving_);
 }
@@ -206,7 +205,7 @@ void StreamLink::over(int /*peer*/, Stream* /*stream*/, const grpc::Status& why)
 
 Status StreamLink::why_lost() const noexcept try {
   if (why_ != nullptr)
-    return {ErrorCode::unavailable, "the connection to " + other_ + " is over: " + why_};
+    return {ErrorCode::unavailable, "the connection to " + other_ + " has ended: " + why_};
   const std::string& says = grpc_says_.error_message();
   if (!dialed_)  // gRPC gives no reason
     return {ErrorCode::unavailable, "the connection to " + other_ +
@@ -215,17 +214,17 @@ Status StreamLink::why_lost() const noexcept try {
     return {ErrorCode::unavailable, "the connection to " + other_ + " was lost: " +
                                         (says.empty() ? "closed by the other side" : says)};
   if (grpc_says_.error_code() == grpc::StatusCode::PERMISSION_DENIED)
-    return {ErrorCode::invalid_argument, other_ + " refuses this process: " + says};
+    return {ErrorCode::invalid_argument, other_ + " refused this process: " + says};
   if (is_of_certificates(says))
     return {ErrorCode::invalid_argument,
-            other_ + " has no certificate that this process believes: " + says};
+            other_ + " has a certificate that this process does not trust: " + says};
   if (grpc_says_.ok() || grpc_says_.error_code() == grpc::StatusCode::UNIMPLEMENTED)
-    return {ErrorCode::unavailable, other_ + " is no input worker of Penstock"};
+    return {ErrorCode::unavailable, other_ + " is not a Penstock input worker"};
   // TLS 1.3 does not tell this side whether the other trusts its certificate.
   const bool closed = says.find("Socket closed") != std::string::npos;
   return {ErrorCode::unavailable,
           other_ + " was not reached: " + says +
-              (closed ? " (it may ask for TLS, or not believe this process's certificate)" : "")};
+              (closed ? " (it may require TLS, or not trust this process's certificate)" : "")};
 } catch (...) {
   return Status::out_of_memory();
 }
@@ -244,7 +243,7 @@ void check_address(const std::string& address) {
                         address.find_first_not_of("0123456789", colon + 1) == std::string::npos;
   if (!has_port || address.find_first_of("/, ") != std::string::npos)
     throw Error(ErrorCode::invalid_argument,
-                "a worker's address is HOST:PORT, and not \"" + address + "\"");
+                "a worker's address must be HOST:PORT, not \"" + address + "\"");
 }
 
 }  // namespace penstock::cluster

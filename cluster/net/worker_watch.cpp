@@ -215,7 +215,7 @@ EtcdAddress folder_at(const std::string& url, const WorkerSecurity& security) {
   keep_grpc();
   if (!url.starts_with(kEtcdScheme))
     throw Error(ErrorCode::invalid_argument,
-                "where workers are is said by etcd://HOST:PORT,.../FOLDER, and not by " + url);
+                "the workers' directory must be etcd://HOST:PORT,.../FOLDER, not " + url);
   EtcdAddress address = parse_etcd_address(url, url, EtcdName::folder);
   for (const std::string& member : address.members) {
     check_address(member);

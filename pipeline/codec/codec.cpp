@@ -14,7 +14,7 @@ void check_pixels(std::uint64_t width, std::uint64_t height, const Limits& limit
 bool check_region(const Rect& region, Size size) {
   if (region.top < 0 || region.left < 0 || region.height > size.height - region.top ||
       region.width > size.width - region.left) {
-    throw Error(ErrorCode::internal, "a region beyond the image");
+    throw Error(ErrorCode::internal, "the region is outside the image");
   }
   return region == Rect{0, 0, size.height, size.width};
 }

@@ -61,7 +61,7 @@ const Names* Names::intern(std::span<const std::string> names) {
   if (const Names* found = all.find(hash, names)) return found;
   if (bytes > kMostBytesInterned - all.bytes)
     throw Error(ErrorCode::resource_exhausted,
-                "all names of components that this process has met take more than " +
+                "the component names in this process take more than " +
                     std::to_string(kMostBytesInterned) + " bytes");
   const Names* made = new Names(std::vector<std::string>(names.begin(), names.end()));
   all.lists.emplace(hash, made);

@@ -20,8 +20,8 @@ std::uint64_t forks() noexcept {
 
 Error away_from_home() {
   return {ErrorCode::invalid_argument,
-          "this process was forked from one that had begun to run datasets, and has none of its "
-          "threads; fork before the first run, or exec"};
+          "this process was forked after its parent had run datasets, so it lacks their threads; "
+          "fork before the first run, or exec"};
 }
 
 }  // namespace penstock

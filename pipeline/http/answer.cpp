@@ -161,8 +161,8 @@ Judgement judge_status(const AnswerHead& head) {
 }
 
 Judgement encoded_answer(const AnswerHead& head) {
-  return {Verdict::unusable, "the server sends it encoded (Content-Encoding: " + head.encoding +
-                                 "), and offsets would count something else"};
+  return {Verdict::unusable, "the server sends the file encoded (Content-Encoding: " +
+                                 head.encoding + "), so offsets would be wrong"};
 }
 
 std::string printable_part(std::string_view text) {
@@ -273,7 +273,8 @@ void HeadReader::field(std::string_view name, std::string_view value) {
 }
 
 Judgement judge(const AnswerHead& head, const WantedRange& wanted) {
-  if (head.malformed || head.status == 0) return {Verdict::again, "the answer has no sound head"};
+  if (head.malformed || head.status == 0)
+    return {Verdict::again, "the answer has a malformed header"};
   const bool whole_wanted = wanted.first == 0 && wanted.size && wanted.last + 1 == *wanted.size;
   if (head.status == 416 && wanted.first == 0 && head.range && head.range->unsatisfied &&
       head.range->size == 0 && wanted.size.value_or(0) == 0) {
@@ -299,14 +300,16 @@ Judgement judge(const AnswerHead& head, const WantedRange& wanted) {
                       : "")};
   }
   if (wanted.version != 0 && version == 0)
-    return {Verdict::again, head.type.starts_with("text/html")
-                                ? "an HTML page came in its place, as proxies and logins send them"
-                                : "the answer has no ETag, which others had"};
+    return {Verdict::again,
+            head.type.starts_with("text/html")
+                ? "the server sent an HTML page instead, as proxies and login pages do"
+                : "the answer has no ETag, but earlier ones had"};
   // rclone's S3 answers a range with 200, but sends a Content-Range with it.
   if (head.status == 200 && !head.range) {
     if (whole_wanted && head.content_length.value_or(*wanted.size) == *wanted.size)
       return {Verdict::good, {}};
-    return {Verdict::refused, "HTTP 200 for a range: the server, or a proxy, takes none"};
+    return {Verdict::refused,
+            "HTTP 200 for a range: the server, or a proxy, does not support ranges"};
   }
   if (!head.range || head.range->unsatisfied)
     return {Verdict::again, "HTTP 206 without a Content-Range"};
@@ -333,14 +336,16 @@ bool is_gz_name(std::string_view path) noexcept {
 }
 
 Judgement judge_whole(const AnswerHead& head, bool gz) {
-  if (head.malformed || head.status == 0) return {Verdict::again, "the answer has no sound head"};
+  if (head.malformed || head.status == 0)
+    return {Verdict::again, "the answer has a malformed header"};
   if (head.status != 200) return judge_status(head);
   if (is_encoded(head, gz)) return encoded_answer(head);
   return {Verdict::good, {}};
 }
 
 Judgement judge_write(const AnswerHead& head, bool etag, bool bare) {
-  if (head.malformed || head.status == 0) return {Verdict::again, "the answer has no sound head"};
+  if (head.malformed || head.status == 0)
+    return {Verdict::again, "the answer has a malformed header"};
   // Another write of the same object is under way.
   if (head.status == 409) return {Verdict::again, status_text(head.status)};
   // Servers also send 400 for bytes that were damaged or slow on their way; a retry then succeeds.

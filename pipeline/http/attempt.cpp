@@ -76,8 +76,8 @@ void Attempt::start(HttpTransport& transport, const HttpRequest& request, bool a
   if (!pace_.acquire(*server_, deadline)) {
     if (!before.empty()) before += "; ";
     result_ = {Verdict::again, before +
-                                   "no more requests could be sent in time: the server throttles, "
-                                   "or as many as may be are in flight"};
+                                   "the request could not be sent in time: the server throttles, "
+                                   "or too many requests are in flight"};
     arrived_ = true;
     return;
   }

@@ -114,7 +114,7 @@ bool is_section(const std::string& name) {
 [[noreturn]] void refuse_setting(const std::string& name, const std::string& value) {
   throw Error(ErrorCode::invalid_argument,
               name + " = " + value +
-                  " seems to name an endpoint, and is not understood; without one, requests would "
+                  " seems to name an endpoint, but is not supported; without one, requests would "
                   "go to Amazon: set AWS_ENDPOINT_URL_S3 or --s3-endpoint, or "
                   "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS=true if Amazon is meant");
 }

@@ -129,7 +129,8 @@ bool BlockCache::read(const BlockName& name, std::span<std::byte> out) noexcept 
       head.crc == head.right_crc(out);
   if (!sound) {
     log_once(LogLevel::warning, "damaged block in " + folder_,
-             folder_ + ": a block of the cache is damaged; such are removed and fetched again");
+             folder_ +
+                 ": a block of the cache is damaged; damaged blocks are removed and fetched again");
     remove(name);
     return false;
   }

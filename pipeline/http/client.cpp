@@ -57,7 +57,7 @@ HttpTransport& HttpClient::transport() {
     if (transport_ != nullptr) return;
     if (options_.insecure)
       log(LogLevel::warning,
-          "certificates of servers are not checked: whoever is in between can give any data");
+          "server certificates are not checked: anyone on the network path can replace the data");
     transport_ = remote_module().open({.connections = options_.connections,
                                        .ca_file = options_.ca_file,
                                        .insecure = options_.insecure,
@@ -94,8 +94,8 @@ PinnedObject HttpClient::find(const std::string& path, const Url& url) {
   if (object.info.inode == 0 && object.info.size > 0)
     log_once(LogLevel::warning, "no ETag from " + url.origin(),
              url.origin() +
-                 " names no versions of its files (ETag, Last-Modified): one that is "
-                 "replaced by another of the same size goes unnoticed");
+                 " gives no versions of its files (ETag, Last-Modified): the replacement of a file "
+                 "by another of the same size goes unnoticed");
   return object;
 }
 
@@ -132,8 +132,8 @@ void HttpClient::get(std::span<RangeGet> gets, bool fresh) {
           [this](const Url& url) {
             log_once(LogLevel::warning, "If-Match at " + url.origin(),
                      url.origin() +
-                         " refuses the ETags that it gives (HTTP 412 to If-Match): the ETag of "
-                         "each answer is compared instead");
+                         " rejects its own ETags (HTTP 412 to If-Match): the ETag of each answer "
+                         "is compared instead");
             const MutexLock lock(mutex_);
             unmatched_.insert(url.origin());
           }};

@@ -131,7 +131,7 @@ std::vector<std::string> command_words(const std::string& line) {
       words.back() += c;
     }
   }
-  if (quote != 0) throw process_error("has a quote without an end");
+  if (quote != 0) throw process_error("has an unterminated quote");
   return words;
 }
 

@@ -47,7 +47,7 @@ std::int64_t unix_time_of(const std::string& text) {
 
 LentCredentials lent_credentials(AwsCredentials credentials, const std::string& expiration) {
   if (credentials.access_key.empty() || credentials.secret_key.empty())
-    throw Error(ErrorCode::unavailable, "the service of credentials answers without any");
+    throw Error(ErrorCode::unavailable, "the credentials service returned no credentials");
   return {std::move(credentials), unix_time_of(expiration)};
 }
 
@@ -174,9 +174,9 @@ std::optional<LentCredentials> find_gs_credentials() {
 CredentialChain::CredentialChain(bool anonymous, AskService ask)
     : CredentialChain(
           anonymous, [ask = std::move(ask)] { return find_aws_credentials(ask); },
-          "there are no credentials for S3: neither AWS_ACCESS_KEY_ID and "
-          "AWS_SECRET_ACCESS_KEY, nor web identity, nor a profile, nor a container's or "
-          "an instance's service has any (--s3-anonymous reads public data)") {}
+          "there are no credentials for S3 in AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, web "
+          "identity, a profile, or a container's or an instance's service (--s3-anonymous reads "
+          "public data)") {}
 
 CredentialChain::CredentialChain(bool anonymous, FindCredentials find, std::string nowhere)
     : anonymous_(anonymous), find_(std::move(find)), nowhere_(std::move(nowhere)) {}
@@ -192,7 +192,7 @@ AwsCredentials CredentialChain::get(std::int64_t unix_time) {
         return kept_->credentials;
       if (!renewing_) break;
       if (std::chrono::steady_clock::now() >= until)
-        throw Error(ErrorCode::unavailable, "credentials take too long to come");
+        throw Error(ErrorCode::unavailable, "timed out waiting for credentials");
       changed_.wait_until(mutex_, until);
     }
     renewing_ = true;

@@ -16,16 +16,16 @@ constexpr std::size_t kMostListBytes = 256 << 20;
 
 Error no_listing(const std::string& path) {
   return Error(ErrorCode::invalid_argument,
-               "HTTP can't list what there is: name the files in a list (--remote-list), or by "
-               "numbers, as in {000..127}",
+               "HTTP can't list folders: name the files in a list (--remote-list), or by numbers, "
+               "as in {000..127}",
                {.shard = path});
 }
 
 Error no_writing(const std::string& path) {
-  return Error(ErrorCode::invalid_argument,
-               "can't write: HTTP has no way to write a file that is there in full or not at all; "
-               "name an object of s3:// or gs://, or a file here",
-               {.shard = hide_secrets(path)});
+  return Error(
+      ErrorCode::invalid_argument,
+      "can't write: HTTP has no atomic writes; name an object on s3:// or gs://, or a local file",
+      {.shard = hide_secrets(path)});
 }
 
 std::string as_folder_url(const std::string& path) {
@@ -78,7 +78,7 @@ std::vector<std::string> HttpFileSystem::list(const std::string& folder) {
   for (const std::string& name : names(folder))
     if (name.starts_with(prefix)) found.push_back(name);
   if (found.empty())
-    throw Error(ErrorCode::not_found, "the list has nothing below it", {.shard = folder});
+    throw Error(ErrorCode::not_found, "the list has no files below it", {.shard = folder});
   return found;
 }
 

@@ -11,12 +11,12 @@ constexpr std::size_t kMostDepth = 16;
 constexpr std::size_t kMostTextBytes = 8 << 10;
 
 [[noreturn]] void wrong_list(const char* what) {
-  throw Error(ErrorCode::data_loss, std::string("the list of objects is no sound XML: ") + what);
+  throw Error(ErrorCode::data_loss, std::string("the list of objects is malformed XML: ") + what);
 }
 
 void append_utf8(std::string& out, std::uint32_t code) {
   if (code == 0 || code > 0x10ffff || (code >= 0xd800 && code < 0xe000))
-    wrong_list("a character that there is not");
+    wrong_list("an invalid character");
   const auto put = [&](std::uint32_t byte) { out += static_cast<char>(byte); };
   if (code < 0x80) {
     put(code);
@@ -41,7 +41,7 @@ void append_entity(std::string& out, std::string_view name) {
   if (name == "gt") return out.push_back('>');
   if (name == "quot") return out.push_back('"');
   if (name == "apos") return out.push_back('\'');
-  if (!name.starts_with('#')) wrong_list("an entity that is not XML's own");
+  if (!name.starts_with('#')) wrong_list("an unknown entity");
   const bool hex = name.starts_with("#x");
   const std::string_view digits = name.substr(hex ? 2 : 1);
   std::uint32_t code = 0;
@@ -62,7 +62,7 @@ std::string decoded_text(std::string_view text) {
       continue;
     }
     const std::size_t end = text.substr(0, 16).find(';');
-    if (end == text.npos) wrong_list("an entity without an end");
+    if (end == text.npos) wrong_list("an unterminated entity");
     append_entity(out, text.substr(1, end - 1));
     text.remove_prefix(end + 1);
   }
@@ -111,9 +111,9 @@ class ListReader {
     if (empty) inside.remove_suffix(1);
     const std::string_view name = inside.substr(0, inside.find_first_of(" \t\r\n"));
     if (name.empty()) wrong_list("an element without a name");
-    if (names_.size() == kMostDepth) wrong_list("elements too deep in one another");
+    if (names_.size() == kMostDepth) wrong_list("elements are nested too deeply");
     if (names_.empty()) {
-      if (seen_root_ || name != "ListBucketResult") wrong_list("it is no list of objects");
+      if (seen_root_ || name != "ListBucketResult") wrong_list("not a list of objects");
       seen_root_ = true;
     }
     names_.push_back(name);
@@ -125,7 +125,7 @@ class ListReader {
 
   void close(std::string_view name) {
     while (!name.empty() && name.back() == ' ') name.remove_suffix(1);
-    if (names_.empty() || names_.back() != name) wrong_list("an end without its beginning");
+    if (names_.empty() || names_.back() != name) wrong_list("an end tag without a start tag");
     if (names_.size() == 2) of_page(name);
     if (names_.size() == 3 && names_[1] == "Contents") of_object(name);
     names_.pop_back();

@@ -29,8 +29,7 @@ std::vector<std::string> parse_name_list(std::string_view text, const std::strin
                   {.shard = list});
     try {
       if (!is_http(line) && !is_http(list))
-        throw Error(ErrorCode::invalid_argument,
-                    "in a list on this machine every name is a URL, and this is none");
+        throw Error(ErrorCode::invalid_argument, "every line of a local list must be a URL");
       const Url url = is_http(line) ? parse_url(line) : resolve(parse_url(list), line);
       const bool secret = !url.query.empty() || !url.userinfo.empty();
       names.push_back(secret ? hide_secrets(std::string(line)) : url.shown());

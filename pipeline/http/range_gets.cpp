@@ -109,8 +109,8 @@ class RangeRound {
 
   static Error rangeless(const RangeGet& get) {
     return Error(ErrorCode::invalid_argument,
-                 "the server takes no ranges, so that only files which are read whole, as images "
-                 "are, can be read from it: copy this one here, or name a server with ranges",
+                 "the server does not support ranges, so only files that are read whole, such as "
+                 "images, can be read from it: copy this one here, or use a server with ranges",
                  {.shard = get.object->path});
   }
 

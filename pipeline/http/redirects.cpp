@@ -72,8 +72,8 @@ void Route::follow(const std::string& location, bool private_peer) {
   const std::string where =
       "the server redirects to another, " + to.origin() + ", which is refused";
   if (!same && (authorized_ || !from.userinfo.empty() || is_signed(from.query)))
-    refuse(where + ": this request has credentials, which are not for it");
-  if (from.scheme == "https" && to.scheme != "https") refuse(where + ": it would leave TLS");
+    refuse(where + ": this request's credentials are not for that server");
+  if (from.scheme == "https" && to.scheme != "https") refuse(where + ": it would drop TLS");
   to.userinfo = same ? from.userinfo : std::string();
   if (!same) target_.public_only = target_.public_only || !private_peer;
   if (target_.public_only && is_private_host(to.host))

@@ -74,7 +74,7 @@ void S3Signer::authorize(HttpRequest& request, const Url& url) {
 Url S3FileSystem::url_of(const std::string& path) const {
   const S3Path parsed = parse_s3_path(path);
   if (parsed.key.empty())
-    throw Error(ErrorCode::not_found, "this is a bucket, and no object", {.shard = path});
+    throw Error(ErrorCode::not_found, "this is a bucket, not an object", {.shard = path});
   return endpoint_->url_of(parsed.bucket, parsed.key);
 }
 
@@ -88,7 +88,7 @@ ObjectPlace S3FileSystem::place_of(const std::string& path) const {
 std::unique_ptr<WritableFile> S3FileSystem::create(const std::string& path) {
   ObjectPlace place = place_of(path);
   if (place.path.ends_with('/'))
-    throw Error(ErrorCode::invalid_argument, "can't write: this names a folder, and no object",
+    throw Error(ErrorCode::invalid_argument, "can't write: this names a folder, not an object",
                 {.shard = path});
   unpin(path);
   return std::make_unique<Upload>(std::move(place));
@@ -170,7 +170,7 @@ std::vector<std::string> S3FileSystem::list(const std::string& path) {
   if (!folder.key.empty() && !folder.key.ends_with('/')) folder.key += '/';
   std::vector<std::string> found = list_prefix(folder, 0);
   if (found.empty())
-    throw Error(ErrorCode::not_found, "there is nothing below it", {.shard = path});
+    throw Error(ErrorCode::not_found, "there are no objects below it", {.shard = path});
   return found;
 }
 

@@ -30,10 +30,9 @@ std::optional<std::string> SharedObject::read(std::size_t most_bytes) {
       return {};
     }
     if (object.etag.empty())
-      throw Error(
-          ErrorCode::invalid_argument,
-          "the store names no version of it by a strong ETag, which conditional writes need",
-          {.shard = place_.path});
+      throw Error(ErrorCode::invalid_argument,
+                  "the store gives no strong ETag for it, which conditional writes need",
+                  {.shard = place_.path});
     try {
       const std::vector<std::byte> bytes = HttpFile(place_.client, object).read_all(most_bytes);
       contents_.assign(reinterpret_cast<const char*>(bytes.data()), bytes.size());
@@ -62,8 +61,8 @@ int SharedObject::write_in_vain(std::string_view contents, const std::string& co
 void SharedObject::refuse_store() const {
   throw Error(ErrorCode::invalid_argument,
               "the store at " + place_.url().origin() +
-                  " ignores conditional writes (If-None-Match, If-Match), by which two runs that "
-                  "write here would find out about each other: name another store, or a file here",
+                  " ignores conditional writes (If-None-Match, If-Match), so two runs that write "
+                  "here would not notice each other: use another store, or a local file",
               {.shard = place_.path});
 }
 

@@ -175,7 +175,7 @@ std::optional<std::string> load_state(const std::string& path) {
       if (std::optional<std::string> state = read_state(name)) {
         if (damage) {
           log(LogLevel::warning,
-              std::string(damage->what()) + "; resuming from the state before, " + name);
+              std::string(damage->what()) + "; resuming from the previous state, " + name);
         }
         return state;
       }

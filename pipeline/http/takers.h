@@ -48,7 +48,7 @@ class ProbeTaker final : public BodyTaker {
   Judgement too_long() const override {
     if (!counts_) return BodyTaker::too_long();
     return {Verdict::unusable,
-            "the server sends neither ranges nor a length, and it has more than 64 MiB"};
+            "the server sends neither ranges nor a length, and the file has more than 64 MiB"};
   }
   void restart() noexcept override { taken_ = 0; }
 
@@ -113,7 +113,7 @@ class TextTaker final : public BodyTaker {
 
   Judgement judge(const AnswerHead& head) const override {
     if (head.content_length.value_or(0) > most_)
-      return {Verdict::unusable, "it has more than " + std::to_string(most_) + " bytes"};
+      return {Verdict::unusable, "the file has more than " + std::to_string(most_) + " bytes"};
     return judge_whole(head);
   }
   bool take(std::span<const std::byte> bytes) noexcept override try {

@@ -48,7 +48,7 @@ Upload::~Upload() {
 template <typename Step>
 void Upload::take(const Step& step) {
   if (ended_)
-    throw Error(ErrorCode::unavailable, "can't write: the object is written, or could not be",
+    throw Error(ErrorCode::unavailable, "can't write: the object is already written, or has failed",
                 {.shard = place_.path});
   ended_ = true;
   step();
@@ -100,7 +100,7 @@ void Upload::begin() {
   const std::string id = element_of(asked.perform(), "UploadId");
   // Other characters would have to be written differently in XML.
   if (id.empty() || id.find_first_of("&\r\n\t ") != id.npos)
-    throw Error(ErrorCode::unavailable, "can't write: the store names an upload that is none",
+    throw Error(ErrorCode::unavailable, "can't write: the store returned an invalid upload ID",
                 {.shard = place_.path});
   query_ = "uploadId=" + percent_encoded(id, false);
 }

@@ -40,8 +40,7 @@ std::optional<WebIdentity> usual_web_identity() {
 LentCredentials ask_web_identity(const WebIdentity& identity, const AskService& ask) {
   const std::string token = without_blanks(small_file(identity.token_file));
   if (token.empty())
-    throw Error(ErrorCode::unavailable,
-                "there is no token of web identity in " + identity.token_file);
+    throw Error(ErrorCode::unavailable, "there is no web identity token in " + identity.token_file);
   HttpRequest request;
   request.method = "POST";
   request.url = sts_endpoint();

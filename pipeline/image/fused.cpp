@@ -91,7 +91,7 @@ class FusedOp final : public WorkOp {
     int channels = 0;
     if (chain_->decode) {
       if (from.dtype != DType::bytes || !from.shape.accepts(Shape())) {
-        refuse(input, "to decode must be bytes []");
+        refuse(input, "to decode must be bytes [] and not yet batched");
       }
       channels = chain_->decode->channels;
     } else {

@@ -182,14 +182,14 @@ std::string plan_component(const std::string& component) {
 Size size_on_device(const ImageOps::Chain& chain) {
   if (!chain.decode) {
     throw Error(ErrorCode::invalid_argument,
-                name_of(chain) + ": only what is decoded can be made on a device");
+                name_of(chain) + ": only images that are decoded here can be made on a device");
   }
   const Size size = infer_size(chain, {-1, -1});
   if (size.height < 1 || size.width < 1) {
     throw Error(ErrorCode::invalid_argument,
                 name_of(chain) +
-                    ": on a device all images have one size; end in a crop or resize "
-                    "to a height and a width");
+                    ": on a device, all images must have one size; end with a crop or resize to a "
+                    "height and a width");
   }
   return size;
 }

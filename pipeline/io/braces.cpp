@@ -79,18 +79,18 @@ class Braces {
   }
   void check(std::size_t words) const {
     if (words > kMostWords || words > kMostBytes / std::max<std::size_t>(text_.size(), 1))
-      refuse("its braces stand for too many names");
+      refuse("its braces expand to too many names");
   }
   /// Counts words that are made, many of which may be parts of others.
   void make(std::size_t words) {
     check(words);
     copied_ += words * text_.size();
-    if (copied_ > kMostCopied) refuse("its braces take too long");
+    if (copied_ > kMostCopied) refuse("its braces take too long to expand");
   }
 
   /// Returns what the text from `begin` to `end` stands for.
   Words words(std::size_t begin, std::size_t end, int depth) {
-    if (depth > kDeepest) refuse("it has too many braces within each other");
+    if (depth > kDeepest) refuse("its braces are nested too deeply");
     Words done{std::string()};
     std::size_t at = begin;
     for (std::size_t i = begin; i < end; ++i) {

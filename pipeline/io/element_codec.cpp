@@ -35,7 +35,7 @@ std::string_view header_of(std::span<const std::byte> record) {
   std::memcpy(&length, record.data() + 4, 4);
   if (sum != crc32c(record.subspan(4))) damaged("its checksum differs");
   const std::span<const std::byte> rest = record.subspan(kPrefix);
-  if (length > rest.size()) damaged("its header is longer than itself");
+  if (length > rest.size()) damaged("its header is longer than the record");
   return text_of(rest.first(length));
 }
 
@@ -67,7 +67,7 @@ Column read_column(StateReader& header, const ComponentSpec& spec, std::size_t m
   column.shape = Shape(std::span<const std::int64_t>(dims));
   if (!spec.shape.accepts(column.shape)) damaged("another shape");
   if (column.dtype != DType::bytes) {
-    if (volume > most / size_of(column.dtype)) damaged("values are longer than itself");
+    if (volume > most / size_of(column.dtype)) damaged("values are longer than the record");
     column.bytes = volume * size_of(column.dtype);
     return column;
   }
@@ -75,7 +75,7 @@ Column read_column(StateReader& header, const ComponentSpec& spec, std::size_t m
   if (volume > header.left()) damaged("more byte strings than its header has bytes");
   for (std::uint64_t i = 0; i < volume; ++i) {
     const std::uint64_t length = header.get();
-    if (length > most - column.bytes) damaged("byte strings are longer than itself");
+    if (length > most - column.bytes) damaged("byte strings are longer than the record");
     column.lengths.push_back(length);
     column.bytes += length;
   }
@@ -162,7 +162,7 @@ Element decode_element(const BufferPtr& record, std::size_t size, const Spec& sp
   if (header.get() != spec.size()) damaged("another number of components");
   std::size_t at = aligned(kPrefix + bytes.size());
   for (std::size_t i = 0; i < spec.size(); ++i) {
-    if (at > size) damaged("values are longer than itself");
+    if (at > size) damaged("values are longer than the record");
     const Column column = read_column(header, spec[i], size - at);
     element[i] = tensor_of(column, record->data() + at, record);
     at = aligned(at + column.bytes);

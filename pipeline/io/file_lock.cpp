@@ -85,7 +85,7 @@ Locked try_lock(int fd, const std::string& path) {
     if (!is_unsupported(FsCall::lock, error)) throw error_from_errno(error, "lock", path);
     log_once(LogLevel::warning, "lock",
              path + ": the file system has no locks (" + std::generic_category().message(error) +
-                 "), so nothing keeps two runs apart");
+                 "), so two runs may write it at the same time");
     return Locked::not_supported;
   }
   return Locked::yes;
@@ -102,7 +102,7 @@ FileLock::FileLock(const std::string& path, std::chrono::milliseconds patience)
       // A holder that the system does not name may have ended just now.
       if (holder != kUnnamed || waited >= patience + kUntilNamed)
         throw Error(ErrorCode::unavailable,
-                    holder + " has locked the file: wait for its end, or name another file",
+                    holder + " has locked the file: wait until it ends, or name another file",
                     {.shard = path});
     }
     std::this_thread::sleep_for(kPause);

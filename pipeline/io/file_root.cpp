@@ -141,9 +141,9 @@ class FolderRoot final : public FileRoot {
  private:
   static Error outside(const std::string& path) {
     return is_remote(path)
-               ? Error(ErrorCode::not_found,
-                       "it lies on a server, outside of the folder that is served", {.shard = path})
-               : Error(ErrorCode::not_found, "it lies outside of the folder that is served",
+               ? Error(ErrorCode::not_found, "the file is on a server, outside the served folder",
+                       {.shard = path})
+               : Error(ErrorCode::not_found, "the file is outside the served folder",
                        {.shard = path});
   }
   static UniqueFd failed(int error) noexcept {

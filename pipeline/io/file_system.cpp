@@ -43,12 +43,12 @@ void FileSystem::glob_each(const std::string& pattern, bool hidden, const Found&
 }
 
 std::unique_ptr<WritableFile> FileSystem::create(const std::string& path) {
-  throw Error(ErrorCode::invalid_argument, "can't write: files of " + name() + " are only read",
+  throw Error(ErrorCode::invalid_argument, "can't write: files of " + name() + " are read-only",
               {.shard = path});
 }
 
 void FileSystem::remove(const std::string& path) {
-  throw Error(ErrorCode::invalid_argument, "can't remove: files of " + name() + " are only read",
+  throw Error(ErrorCode::invalid_argument, "can't remove: files of " + name() + " are read-only",
               {.shard = path});
 }
 

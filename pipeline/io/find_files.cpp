@@ -78,7 +78,7 @@ std::vector<std::string> expand_pattern(FileSystem& files, const std::string& pa
   // Each of them is looked for in folders.
   if (std::ranges::count_if(patterns, has_pattern) > kMostPatterns)
     throw Error(ErrorCode::out_of_range,
-                "its braces stand for more than " + std::to_string(kMostPatterns) + " patterns",
+                "its braces expand to more than " + std::to_string(kMostPatterns) + " patterns",
                 {.shard = hide_secrets(pattern)});
   if (patterns.size() == 1 && patterns.front() == pattern) return patterns;
   if (!is_remote(pattern) && exists(files, pattern)) return {pattern};

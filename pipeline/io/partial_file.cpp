@@ -104,7 +104,7 @@ PartialFile make_partial(const std::string& path, mode_t mode, PartialOptions op
   if (number < kMostNames)
     throw Error(
         ErrorCode::unavailable,
-        "can't create: " + partial_name(path, number) + " is another file whenever it is looked at",
+        "can't create: " + partial_name(path, number) + " keeps being replaced by another file",
         {.shard = path});
   throw Error(ErrorCode::unavailable,
               "can't create: all names up to " + partial_name(path, kMostNames - 1) + " are taken",

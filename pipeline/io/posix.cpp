@@ -60,16 +60,17 @@ std::optional<Error> scheme_error(const std::string& path) {
   if (::stat(path.substr(0, end + 1).c_str(), &st) == 0) return std::nullopt;
   const std::string scheme = path.substr(0, end + 3);
   if (is_remote(path))
-    return Error(ErrorCode::invalid_argument,
-                 scheme +
-                     (http::is_http(path)
-                          ? " is only read from, and only as data: "
-                          : " is for data, what pack and synth make, states and checkpoints: ") +
-                     "give a path on this machine, or in what it has mounted",
-                 {.shard = hide_secrets(path)});
+    return Error(
+        ErrorCode::invalid_argument,
+        scheme +
+            (http::is_http(path)
+                 ? " is for reading data only: "
+                 : " is for data, the output of pack and synth, states and checkpoints only: ") +
+            "give a path on this machine, or on a mounted file system",
+        {.shard = hide_secrets(path)});
   const std::string instead = scheme == "file://"
                                   ? "give the path alone, " + path.substr(scheme.size())
-                                  : "give a path on this machine, or in what it has mounted";
+                                  : "give a path on this machine, or on a mounted file system";
   return Error(ErrorCode::invalid_argument, scheme + " is not supported by this build: " + instead,
                {.shard = path});
 }
@@ -133,7 +134,7 @@ std::optional<std::string> dangling_target(const std::string& path) {
 
 std::string missing_text(const std::string& path) {
   const std::optional<std::string> target = is_remote(path) ? std::nullopt : dangling_target(path);
-  return target ? path + " is a link to " + *target + ", which is not there"
+  return target ? path + " is a link to " + *target + ", which does not exist"
                 : "no such file or folder: " + path;
 }
 
@@ -155,7 +156,7 @@ Error error_from_errno(int error, std::string_view action, const std::string& pa
     if (const std::optional<std::string> target = dangling_target(path))
       return Error(code_of(error),
                    "can't " + std::string(action) + ": this is a link to " + *target +
-                       ", which is not there",
+                       ", which does not exist",
                    {.shard = path});
   }
   return Error(code_of(error),
@@ -200,16 +201,15 @@ void check_unchanged(const std::string& path, const FileInfo& found,
   if (!fs_traits(path).own_ctimes) {
     log_once(LogLevel::warning, "ctime of a server",
              path +
-                 ": the file server has changed the ctime of a file that is in use, as a rename or "
-                 "another mode there does; its size and mtime are as before, so it is read on");
+                 ": the file server has changed the ctime of a file in use, as a rename or chmod "
+                 "there does; its size and mtime are unchanged, so reading continues");
     return;
   }
-  throw Error(
-      ErrorCode::changed,
-      "the file's ctime has changed since it was found: it was renamed, linked or given "
-      "other permissions, or it was written and its mtime set back; if the contents are the "
-      "same, --trust-data (RunOptions::trust_data) reads it all the same",
-      {.shard = path});
+  throw Error(ErrorCode::changed,
+              "the file's ctime has changed since it was found: it was renamed, linked or given "
+              "other permissions, or it was written and its mtime set back; if the contents are "
+              "the same, --trust-data (RunOptions::trust_data) reads it anyway",
+              {.shard = path});
 }
 
 Error past_end_error(const std::string& path, std::uint64_t file_size, const ReadRequest& request) {
@@ -236,7 +236,7 @@ OpenedFile open_regular(const std::string& path, const FileRoot& root) {
   if (st.st_size == 0 && ::pread(fd.get(), &byte, 1, 0) > 0)
     throw Error(
         ErrorCode::invalid_argument,
-        "the system makes this file while it is read, so that it has no size: copy it first",
+        "the system generates this file while it is read, so its size is unknown: copy it first",
         {.shard = path});
   return {std::move(fd), info_of(st)};
 }

@@ -45,8 +45,7 @@ bool nothing(int /*error*/, const std::string& /*path*/) {
 bool forbidden(int error, const std::string& path) {
   if (error != EACCES && error != EPERM) return false;
   log_once(LogLevel::warning, "listing " + path,
-           "left out what may not be read: " +
-               std::string(error_from_errno(error, "list", path).what()));
+           "skipped: " + std::string(error_from_errno(error, "list", path).what()));
   return true;
 }
 
@@ -132,7 +131,7 @@ class Visits {
     if (ways.under_way) return;
     if (++ways.count > kMostWays)
       throw Error(ErrorCode::out_of_range,
-                  "links lead to this folder by more than " + std::to_string(kMostWays) +
+                  "links lead to this folder in more than " + std::to_string(kMostWays) +
                       " ways (folder_ways)",
                   {.shard = folder});
     ways.under_way = true;

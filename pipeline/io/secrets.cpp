@@ -59,7 +59,7 @@ Url reveal(const std::string& path) {
   url.query.clear();
   if (!keeper().find(path, url))
     throw Error(ErrorCode::invalid_argument,
-                "the query of this URL was left out when it was written down: give it again",
+                "the query of this URL was removed when it was saved: give it again",
                 {.shard = path});
   return url;
 }

@@ -35,8 +35,7 @@ std::uint16_t usual_port(std::string_view scheme) noexcept {
 }
 
 [[noreturn]] void refuse_url(const std::string& why, const std::string& shown) {
-  throw Error(ErrorCode::invalid_argument, "this is no URL that can be read: " + why,
-              {.shard = shown});
+  throw Error(ErrorCode::invalid_argument, "can't read this URL: " + why, {.shard = shown});
 }
 
 void append_percent(std::string& out, char c) {
@@ -128,13 +127,13 @@ Url parse_url(std::string_view text) {
   url.host = in_small_letters(authority.substr(0, has_port ? colon : authority.npos));
   url.port = usual_port(url.scheme);
   const std::string shown = url.scheme + "://" + made_safe(url.host);
-  if (!is_host(url.host)) refuse_url("its host is none", shown);
+  if (!is_host(url.host)) refuse_url("its host is invalid", shown);
   if (has_port) {
     const std::string_view digits = authority.substr(colon + 1);
     const auto [end, error] =
         std::from_chars(digits.data(), digits.data() + digits.size(), url.port);
     if (error != std::errc() || end != digits.data() + digits.size() || url.port == 0)
-      refuse_url("its port is none", shown);
+      refuse_url("its port is invalid", shown);
   }
   const std::size_t query = rest.find('?');
   url.path = made_safe(rest.substr(0, query));

@@ -65,9 +65,9 @@ class Share final : public CodecBudget {
       const std::uint64_t all = saturating_sum(held_, bytes);
       throw Error(ErrorCode::resource_exhausted,
                   "packing it takes " + std::to_string(all) +
-                      " bytes at once, and the memory budget of " +
+                      " bytes at once, but the memory budget of " +
                       std::to_string(memory_.limit()) +
-                      " has no room for them; it takes at least --memory " +
+                      " has no room for them; raise it to at least --memory " +
                       std::to_string(all / kMebibyte + 1) + "MiB");
     }
     held_ += bytes;

@@ -40,7 +40,7 @@ std::string text(std::string_view bytes) {
 }  // namespace
 
 void malformed(const char* what) {
-  throw Error(ErrorCode::data_loss, std::string("a message is not as it should be: ") + what);
+  throw Error(ErrorCode::data_loss, std::string("malformed message: ") + what);
 }
 
 WireBytes message(std::string_view head, std::vector<std::span<const std::byte>> values,

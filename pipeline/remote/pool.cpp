@@ -301,7 +301,7 @@ void WorkerPool::ready(Connection& connection, const Welcome& welcome) noexcept 
   if (options_.wire == WorkerWire::lz4 && welcome.lz4 == 0)
     log_once(
         LogLevel::warning, "no LZ4 at " + connection.address(),
-        "the input worker " + connection.address() + " has no LZ4: what it makes comes as it is");
+        "the input worker " + connection.address() + " has no LZ4: its answers are not compressed");
   run_.waker.notify();  // more may be handed over
   carry_out(std::move(todo));
 }
@@ -352,7 +352,7 @@ void WorkerPool::answered(Connection& connection, AnswerHead head, Incoming& mes
           std::ranges::find(sums_, head.id, &std::pair<std::uint64_t, std::uint64_t>::first);
       if (known != sums_.end() && known->second != head.checksum && !connection.on_this_machine)
         todo.warnings.emplace_back("", "the input worker " + connection.address() +
-                                           " made other bytes of a group than another worker did");
+                                           " made different bytes of a group than another worker");
       hand_out(todo);
     } else if (!wrong) {
       job = std::move(found->second);
@@ -399,7 +399,7 @@ void WorkerPool::answered(Connection& connection, AnswerHead head, Incoming& mes
   }
   carry_out(std::move(todo));
   if (!wrong) return;
-  gone(connection, Status(ErrorCode::data_loss, "its answers are not what was asked for"), true);
+  gone(connection, Status(ErrorCode::data_loss, "its answers do not match the requests"), true);
 }
 
 void WorkerPool::watch(const std::stop_token& stop) noexcept {
@@ -562,7 +562,7 @@ void WorkerPool::give_up_without_workers(Clock::time_point now, Todo& todo) {
   if (some) last_up_ = now;
   if (some || threads_here_ > 0 || line_.empty()) return;
   if (hope && now - last_up_ < options_.timeout) return;
-  std::string why = hope ? "no input worker was there for " +
+  std::string why = hope ? "no input worker was available for " +
                                in_ms(std::chrono::duration_cast<milliseconds>(options_.timeout))
                          : "no input worker can make this graph";
   for (const auto& connection : connections_)
@@ -606,7 +606,7 @@ void WorkerPool::lose(Connection& connection, const Status& why, bool for_good, 
     if (for_good && !why.ok())
       todo.warnings.emplace_back(
           "worker " + connection.address(),
-          "the input worker " + connection.address() + " is left out: " + connection.stats.problem);
+          "the input worker " + connection.address() + " is not used: " + connection.stats.problem);
   } catch (const std::bad_alloc&) {  // it is lost without a text
   }
   if (connection.link != nullptr) {

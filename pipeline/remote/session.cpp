@@ -299,18 +299,18 @@ Dataset Session::dataset_for(const Hello& hello) const {
   if (!hello.graph.empty()) {
     if (!served_.make)
       throw Error(ErrorCode::invalid_argument,
-                  "this worker serves the dataset of its own program, and no graph in words");
+                  "this worker serves the dataset of its own program, not graphs as text");
     return served_.make(hello.graph);
   }
   if (!served_.dataset)
     throw Error(ErrorCode::invalid_argument,
-                "this worker serves graphs in words; a run of a program's own callables needs "
-                "workers that are the same program");
+                "this worker serves graphs as text; a run with a program's own callables needs "
+                "workers of the same program");
   const std::string own = build_id();
   if (own.empty() || hello.build != own)
     throw Error(ErrorCode::invalid_argument, "this worker is another build of the program (" + own +
                                                  ", not " + hello.build +
-                                                 "), so its callables may do something else");
+                                                 "), so its callables may differ");
   return *served_.dataset;
 }
 

@@ -109,7 +109,7 @@ Tensor parse_as(std::string_view text) {
   const std::errc error = parse_to(number, value);
   if (error == std::errc()) return Tensor::scalar(value);
   throw Error(ErrorCode::data_loss,
-              "'" + std::string(text.substr(0, 40)) + "' is no " +
+              "'" + std::string(text.substr(0, 40)) + "' is not a valid " +
                   std::string(name_of(dtype_of<T>)) +
                   (error == std::errc::result_out_of_range ? ": out of its range" : ""));
 }

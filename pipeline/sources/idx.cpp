@@ -41,10 +41,10 @@ std::vector<std::int64_t> load_labels(const std::shared_ptr<File>& file, std::ui
       header.shape.rank() == 1 && header.dtype != DType::f32 && header.dtype != DType::f64;
   const bool qmnist = is_qmnist(header);
   if (!vector && !qmnist) {
-    throw refused(file->path(), "labels must be a vector of whole numbers, not " +
+    throw refused(file->path(), "labels must be a vector of integers, not " +
                                     std::string(name_of(header.dtype)) + " " +
                                     header.shape.to_string() +
-                                    "; of matrices, i32 with QMNIST's 8 columns is read");
+                                    "; the only matrix allowed is QMNIST's, i32 with 8 columns");
   }
   if (header.rows() != images) {
     throw refused(file->path(), std::to_string(header.rows()) + " labels, but " +

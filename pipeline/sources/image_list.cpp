@@ -287,8 +287,8 @@ void ImageList::refuse_missing(const std::vector<std::string>& paths, bool liste
   throw Error(ErrorCode::not_found,
               std::to_string(paths.size()) + " of " + std::to_string(size()) +
                   (size() == 1 ? " file" : " files") +
-                  (one ? " is listed and not there, as a link to nothing is: "
-                       : " are listed and not there, as links to nothing are: ") +
+                  (one ? " is listed but does not exist, such as a dangling link: "
+                       : " are listed but do not exist, such as dangling links: ") +
                   first_of(paths, paths.size()) + "; remove " + (one ? "it" : "them") + " (find " +
                   (root_.empty() ? "." : root_) + " -xtype l -delete)" +
                   (paths.size() < size() ? ", or name the others by a pattern" : ""));

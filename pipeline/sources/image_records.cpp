@@ -38,7 +38,7 @@ class ImageRecords final : public Source {
         class_names_ = std::move(names);
       } else if (names != class_names_) {
         throw Error(ErrorCode::invalid_argument,
-                    "its labels count other classes than those of " + shards_.path(0),
+                    "its classes differ from those of " + shards_.path(0),
                     {.shard = shards_.path(i), .stage = {}});
       }
       std::uint64_t count = 0;

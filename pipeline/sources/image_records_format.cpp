@@ -51,7 +51,7 @@ std::optional<ImageRecordKind> parse_header(const File& file, std::span<const st
   if (crc32c(bytes.first(60)) != load<std::uint32_t>(bytes, 60)) return std::nullopt;
   const auto version = load<std::uint32_t>(bytes, 8);
   if (version != kVersion && version != kVersionWithTails)
-    refuse(file, 8, "version " + std::to_string(version) + " is not known here");
+    refuse(file, 8, "version " + std::to_string(version) + " is not supported");
   const auto kind = load<std::uint32_t>(bytes, 12);
   if (kind != 1 && kind != 2) return std::nullopt;
   return static_cast<ImageRecordKind>(kind);
@@ -144,7 +144,7 @@ ShardIndex scan(File& file, const Limits& limits) {
   if (size < kHeaderBytes + kIndexHead + kFooterBytes) refuse_start("the file is cut off");
   file.read_exactly(0, header);
   const auto kind = parse_header(file, header);
-  if (!kind) refuse_start("the file's header is damaged, or none");
+  if (!kind) refuse_start("the file's header is damaged or missing");
   file.read_exactly(size - kFooterBytes, footer);
   const auto offset = load<std::uint64_t>(footer, 0);
   const auto bytes = load<std::uint64_t>(footer, 8);
@@ -162,7 +162,7 @@ ShardIndex scan(File& file, const Limits& limits) {
   const std::uint64_t room = bytes - kIndexHead;
   if (count > limits.max_members || count > room / sizeof(IndexEntry))
     refuse(file, offset, "more records than the index holds, or than the limit");
-  if (as_they_are > count) refuse(file, offset, "more images as they are than there are");
+  if (as_they_are > count) refuse(file, offset, "more unchanged images than images");
   // Sizes that no records and names could have are rejected before anything is read.
   const std::uint64_t names = room - count * sizeof(IndexEntry);
   if (classes > limits.max_members || classes > names / sizeof(std::uint32_t) ||
@@ -195,7 +195,7 @@ ShardIndex scan(File& file, const Limits& limits) {
     result.notes.emplace_back(reinterpret_cast<const char*>(rest.data()), length);
     rest = rest.subspan(length);
   }
-  if (!rest.empty()) refuse(file, offset, "something lies behind the index");
+  if (!rest.empty()) refuse(file, offset, "there are bytes after the index");
   return result;
 }
 

@@ -49,8 +49,9 @@ LabelRule::LabelRule(const std::string& regex) {
   auto expression = std::make_shared<const Expression>(regex);
   const RE2& compiled = expression->compiled;
   if (!compiled.ok())
-    refuse(regex, "is not understood: " + compiled.error() +
-                      " (it is one of RE2, which has no look-around and no back-references)");
+    refuse(regex,
+           "is not understood: " + compiled.error() +
+               " (the syntax is that of RE2, which has no look-around and no back-references)");
   if (const int groups = compiled.NumberOfCapturingGroups(); groups != 1)
     refuse(regex, "must have one group, not " + std::to_string(groups));
   expression_ = std::move(expression);

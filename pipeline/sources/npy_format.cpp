@@ -68,7 +68,7 @@ class DictionaryParser {
     return true;
   }
   void expect(char c) {
-    if (!accept(c)) fail(std::string("no '") + c + "' where one must be");
+    if (!accept(c)) fail(std::string("expected '") + c + "'");
   }
   bool accept_word(std::string_view word) {
     space();
@@ -79,10 +79,10 @@ class DictionaryParser {
 
   std::string_view string() {
     const char quote = peek();
-    if (quote != '\'' && quote != '"') fail("no string where one must be");
+    if (quote != '\'' && quote != '"') fail("expected a string");
     const std::size_t begin = ++at_;
     while (at_ < text_.size() && text_[at_] != quote && text_[at_] != '\\') ++at_;
-    if (at_ == text_.size() || text_[at_] != quote) fail("a string that does not end");
+    if (at_ == text_.size() || text_[at_] != quote) fail("an unterminated string");
     return text_.substr(begin, at_++ - begin);
   }
 
@@ -100,7 +100,7 @@ class DictionaryParser {
       std::int64_t dim = 0;
       const char* begin = text_.data() + at_;
       const auto [end, error] = std::from_chars(begin, text_.data() + text_.size(), dim);
-      if (error != std::errc() || dim < 0) fail("no dimension where one must be");
+      if (error != std::errc() || dim < 0) fail("expected a dimension");
       at_ += static_cast<std::size_t>(end - begin);
       accept('L');
       if (dims.size() == kMaxRank) fail("more dimensions than " + std::to_string(kMaxRank));
@@ -152,7 +152,7 @@ class DictionaryParser {
 
   [[noreturn]] void unsupported(const std::string& what) const {
     throw Error(ErrorCode::invalid_argument,
-                "the .npy file holds " + what + ", which no tensor holds",
+                "the .npy file holds " + what + ", which tensors do not support",
                 {.shard = path_, .offset = static_cast<std::int64_t>(offset_ + at_), .stage = {}});
   }
 

@@ -44,7 +44,7 @@ T number(std::string_view text, std::string_view part) {
   T value{};
   const char* end = text.data() + text.size();
   const auto [stop, error] = std::from_chars(text.data(), end, value);
-  if (error != std::errc() || stop != end) reject(part, "no number where one must be");
+  if (error != std::errc() || stop != end) reject(part, "expected a number");
   return value;
 }
 

@@ -167,7 +167,7 @@ class Scanner {
     const auto [seen, is_new] = seen_.try_emplace(std::hash<std::string>()(key_), record());
     if (!is_new) {
       fault(seen->second, ErrorCode::data_loss,
-            "the members of the sample \"" + key_ + "\" are apart: more of them at byte " +
+            "the members of the sample \"" + key_ + "\" are not adjacent: more of them at byte " +
                 std::to_string(entry_.offset));
     } else {
       cause_.empty() ? accept() : fault(record(), code_, cause_);

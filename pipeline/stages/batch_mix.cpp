@@ -93,7 +93,7 @@ class BatchMixOp : public WorkOp {
         label.shape.rank() != (counted ? 1 : 2)) {
       throw Error(ErrorCode::invalid_argument,
                   "component " + label.name + " must be " +
-                      (counted ? "i64 [rows]" : "f32 [rows, classes], or classes be given"));
+                      (counted ? "i64 [rows]" : "f32 [rows, classes], or give classes"));
     }
     if (counted) label = {label.name, DType::f32, {label.shape[0], options_.classes}};
     return input.with(label);
@@ -190,7 +190,7 @@ class MixupOp final : public BatchMixOp {
   std::string refuse(const ComponentSpec& image) const override {
     const bool floating = image.dtype == DType::f16 || image.dtype == DType::bf16 ||
                           image.dtype == DType::f32 || image.dtype == DType::f64;
-    if (!floating) return "must be of floating point numbers, put normalize or cast in front";
+    if (!floating) return "must be floating point: put normalize or cast before this stage";
     return image.shape.rank() < 1 ? "must be a batch" : "";
   }
 

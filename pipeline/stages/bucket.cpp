@@ -231,8 +231,8 @@ class BucketNode final : public Node {
 void check_buckets(const BucketOptions& options) {
   for (std::size_t i = 0; i < options.bounds.size(); ++i) {
     if (options.bounds[i] <= (i > 0 ? options.bounds[i - 1] : 0)) {
-      bad_stage(kBucketStage, "bounds must be positive and rise, and " +
-                                  std::to_string(options.bounds[i]) + " does not");
+      bad_stage(kBucketStage, "bounds must be positive and increasing, but " +
+                                  std::to_string(options.bounds[i]) + " is not");
     }
   }
   if (options.tokens < 0) {
@@ -250,7 +250,7 @@ void check_buckets(const BucketOptions& options) {
   }
   if (options.tokens == 0 && options.sizes.size() != options.bounds.size() + 1) {
     bad_stage(kBucketStage, std::to_string(options.bounds.size()) + " bounds make " +
-                                std::to_string(options.bounds.size() + 1) + " buckets, and " +
+                                std::to_string(options.bounds.size() + 1) + " buckets, but " +
                                 std::to_string(options.sizes.size()) + " sizes were given");
   }
   for (const std::int64_t size : options.sizes) {

@@ -175,8 +175,8 @@ class CacheNode final : public Node {
   std::string advice() const override {
     for (const Node* node = &input(); !node->inputs().empty(); node = node->inputs()[0].get()) {
       if (node->random()) {
-        return "cache keeps what " + node->name() +
-               " drew in the first epoch; put random stages behind the cache";
+        return "cache repeats what " + node->name() +
+               " drew in the first epoch; put random stages after the cache";
       }
     }
     return {};

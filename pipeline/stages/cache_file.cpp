@@ -129,8 +129,7 @@ std::shared_ptr<const CacheFileSource> CacheFileSource::open(
     const std::string& path, const CacheKey& key, const Spec& spec,
     const std::function<void(const std::string& marks)>& other) {
   const Error occupied(ErrorCode::invalid_argument,
-                       "there is something already, and it is no cache; remove it or give another "
-                       "name",
+                       "the file exists and is not a cache; remove it or give another name",
                        Provenance{path, -1, -1, {}});
   if (default_file_system()->is_directory(path)) throw occupied;
   std::shared_ptr<File> file;

@@ -294,9 +294,9 @@ class FileCacheNode final : public Node {
                    const std::string& old) const {
     StateReader marks(old);
     std::string other = graph.other_contents(marks);
-    if (other.empty()) other = "the contents it was made of were not recorded";
-    log(LogLevel::warning, name() + ": " + path + " was made of other data (" + other +
-                               "), so a new one is made; trust_data would read it");
+    if (other.empty()) other = "the contents it was made from were not recorded";
+    log(LogLevel::warning, name() + ": " + path + " was made from other data (" + other +
+                               "), so it is made again; trust_data would use it");
   }
 
   std::string file_;

@@ -161,7 +161,7 @@ class InterleaveIterator final : public OrderIterator {
   }
 
   [[noreturn]] void not_again() const {
-    throw Error(ErrorCode::data_loss, "an open dataset of the state can't be made again",
+    throw Error(ErrorCode::data_loss, "an open dataset of the state can't be recreated",
                 Provenance{{}, -1, -1, stage_});
   }
 

@@ -216,7 +216,7 @@ NodePtr make_pack(NodePtr input, PackOptions options) {
     if (component.shape.rank() < 1 || component.dtype == DType::bytes) {
       bad_stage(kStage, "component " + component.name + " of " +
                             std::string(name_of(component.dtype)) + " " +
-                            component.shape.to_string() + " is no sequence of numbers");
+                            component.shape.to_string() + " is not a sequence of numbers");
     }
     if (!can_hold(component.dtype, options.values[i])) {
       bad_stage(kStage, "component " + component.name + " of " +

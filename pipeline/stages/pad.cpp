@@ -186,7 +186,7 @@ Most most_elements(const Node& node) {
   const std::optional<std::int64_t> elements = node.cardinality_of(inputs);
   if (!elements) {
     bad_stage("pad_batches", "how many batches the largest shard gives is not known: " +
-                                 node.name() + " stands between it and the shard");
+                                 node.name() + " is between it and the shard");
   }
   return {*elements, true};
 }
@@ -207,12 +207,12 @@ const Node& uncounted(const Node& last) {
 std::int64_t rows_of_each(const Node& batches) {
   const std::optional<BatchRows>& rows = batches.batch_rows();
   if (!rows) {
-    bad_stage("pad_batches", "it pads batches, and the elements of " + batches.name() +
-                                 " are not known to be any; put it behind a batch");
+    bad_stage("pad_batches", "it pads batches, but the elements of " + batches.name() +
+                                 " may not be batches; put it after a batch");
   }
   if (!rows->divisible || rows->full == 0) {
     bad_stage("pad_batches",
-              "it fills batches up, and those of " + batches.name() +
+              "it fills batches up, but those of " + batches.name() +
                   (rows->divisible ? " have different numbers of rows" : " are one whole each"));
   }
   return rows->full;

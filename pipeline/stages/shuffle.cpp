@@ -152,11 +152,11 @@ NodePtr make_shuffle(NodePtr input, ShuffleOptions options) {
   if (options.buffer == 0 && !input->indexed_size()) {
     const Node* const batches = batches_of_an_index(*input);
     bad_stage("shuffle",
-              "a perfect shuffle needs an indexed input, and " + input->name() + " has none; " +
+              "a perfect shuffle needs an indexed input, but " + input->name() + " has no index; " +
                   (batches == nullptr
                        ? "give a buffer size"
-                       : "to shuffle what is batched put shuffle in front of " + batches->name() +
-                             " (--shuffle in front of --" + hyphenated(batches->name()) + ")"));
+                       : "to shuffle before batching, put shuffle before " + batches->name() +
+                             " (--shuffle before --" + hyphenated(batches->name()) + ")"));
   }
   return std::make_shared<ShuffleNode>(std::move(input), options);
 }

@@ -121,7 +121,7 @@ void require_even_rows(const penstock::Element& batch) {
     if (batch[i].rank() == 0 || batch[i].dim(0) < batch.valid_rows ||
         batch[i].dim(0) != batch[0].dim(0))
       throw Error(ErrorCode::invalid_argument,
-                  "the column " + batch.name(i) + " has not as many rows as the batch");
+                  "the column " + batch.name(i) + " has a different number of rows than the batch");
 }
 
 /// Describes the dimensions of a column from `axis` on. After the last axis these are single
@@ -181,7 +181,7 @@ penstock_status penstock_element_arrow(const penstock_element* element, ArrowSch
     require(array, "array") = ArrowArray{};
     const penstock::Element& batch = require(element, "element").value;
     if (batch.valid_rows < 0)
-      throw Error(ErrorCode::invalid_argument, "the element is no batch, whose rows Arrow has");
+      throw Error(ErrorCode::invalid_argument, "the element is not a batch: Arrow needs rows");
     require_even_rows(batch);
     auto schemas = std::make_unique<SchemaParts>();
     auto arrays = std::make_unique<ArrayParts>();

@@ -87,7 +87,7 @@ penstock_status penstock_feed_start(const penstock_pipeline* pipeline, int32_t t
     if (towers < 1 || towers > PENSTOCK_MAX_TOWERS || mode < PENSTOCK_FEED_SPLIT ||
         mode > PENSTOCK_FEED_SHARDED || end < PENSTOCK_EPOCH_DROP || end > PENSTOCK_EPOCH_STOP)
       throw penstock::Error(penstock::ErrorCode::invalid_argument,
-                            "there is no such mode or end, or not 1 to 1,024 towers");
+                            "unknown mode or end, or the number of towers is not 1 to 1,024");
     FeedOptions options;
     options.mode = static_cast<penstock::FeedMode>(mode);
     options.end = static_cast<penstock::EpochEnd>(end);

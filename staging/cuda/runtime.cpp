@@ -77,7 +77,7 @@ CUcontext primary_context(int index) {
   if (driver().device(&device, index) != CUDA_SUCCESS ||
       driver().retain(&context, device) != CUDA_SUCCESS) {
     throw Error(ErrorCode::not_found,
-                "cuda:" + std::to_string(index) + ": the driver makes no context there");
+                "cuda:" + std::to_string(index) + ": the driver can't create a context there");
   }
   return context;
 }

@@ -49,8 +49,8 @@ constexpr std::array kOptions{
     if (option.has_value) known += "=N";
   }
   throw Error(ErrorCode::invalid_argument, "\"" + std::string(text) +
-                                               "\" is no device: a host has " + known + "; not \"" +
-                                               std::string(part) + "\"");
+                                               "\" is not a device: a host has the options " +
+                                               known + "; not \"" + std::string(part) + "\"");
 }
 
 }  // namespace

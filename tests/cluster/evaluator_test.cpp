@@ -184,7 +184,7 @@ TEST(Evaluator, StoppedRun) {
       with(words, {"--role", "evaluator", "--eval-timeout", "1", "--device", "host:0,host:1"});
   const Outcome gave_up = Program(evaluator).wait(60);
   EXPECT_EQ(gave_up.code, 75) << gave_up.err;
-  EXPECT_THAT(gave_up.err, HasSubstr("nobody seems to train"));
+  EXPECT_THAT(gave_up.err, HasSubstr("no process seems to train"));
   // A SIGTERM ends it, and what was found stays.
   Program waits(with(words, {"--role", "evaluator", "--tensorboard", folder / "events"}));
   for (int tries = 0; tries < 3000 && !std::filesystem::exists(folder / "events/eval"); ++tries)

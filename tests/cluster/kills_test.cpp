@@ -257,10 +257,10 @@ class Job {
   static bool names(const std::string& said, bool etcd, int victim) {
     const auto has = [&](const std::string& text) { return said.find(text) != std::string::npos; };
     if (etcd) return has("etcd at ") && (has("lost") || has("not reached"));
-    if (victim < 0) return has("lost") || has("did not come") || has("not reached");
+    if (victim < 0) return has("lost") || has("did not join") || has("not reached");
     const std::string number = std::to_string(victim);
     const bool named = has("rank " + number) || (has("ranks ") && has(number));
-    return named && (has("lost") || has("did not come") || has("not reached"));
+    return named && (has("lost") || has("did not join") || has("not reached"));
   }
 
   std::uint64_t newest_checkpoint() const {

@@ -47,7 +47,7 @@ TEST(Lobby, RefusesStrangersWithoutEndingTheJob) {
   Lobby lobby(2, 5s);
   EXPECT_TRUE(lobby.join(0, "a", {}, at(0)).ok());
   EXPECT_EQ(text_of(lobby.join(0, "b", {}, at(0))),
-            "another process has come as rank 0: two say that they are it, or it was started again "
+            "another process has joined as rank 0: either two have this rank, or it was restarted "
             "before the job had ended");
   EXPECT_EQ(text_of(lobby.join(2, "c", {}, at(0))), "rank 2 of a job with 2 ranks");
   EXPECT_EQ(text_of(lobby.join(-1, "c", {}, at(0))), "rank -1 of a job with 2 ranks");

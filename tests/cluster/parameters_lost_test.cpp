@@ -254,7 +254,7 @@ TEST(StrangersToParameters, AreRefusedAndCounted) {
     wrong.token = token;
     EXPECT_NE(error_of([&] {
                 open_by_grpc("ps 0", address, wrong)->begin(one_variable(), kMe);
-              }).find("refuses this process: not this job's token"),
+              }).find("refused this process: not this job's token"),
               std::string::npos);
   }
   EXPECT_EQ(service->refused(), 3U);

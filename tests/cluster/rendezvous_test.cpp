@@ -148,9 +148,9 @@ TEST_P(RendezvousOf, NamesWhoDidNotCome) {
   const auto errors =
       on_all(2, [&](int rank) { open(there, rank, 3, options_of(500ms))->join({}); });
   for (const std::string& error : errors)
-    EXPECT_EQ(error, "rank 2 did not come to the rendezvous in 500 ms");
+    EXPECT_EQ(error, "rank 2 did not join the rendezvous within 500 ms");
   EXPECT_NE(error_of([&] { open(place(), 1, 2, options_of(300ms))->join({}); })
-                .find(etcd() ? "rank 0 did not come to the rendezvous in 300 ms"
+                .find(etcd() ? "rank 0 did not join the rendezvous within 300 ms"
                              : "rank 0 was not reached at 127.0.0.1:"),
             std::string::npos);
 }
@@ -173,7 +173,7 @@ TEST_P(RendezvousOf, OtherNumbersOfRanks) {
   });
   EXPECT_EQ(errors[0], "");
   EXPECT_EQ(errors[1], "");
-  EXPECT_EQ(errors[2], "rank 1 says that 3 train, rank 0 that 2 do");
+  EXPECT_EQ(errors[2], "rank 1 expects 3 processes, rank 0 expects 2");
 }
 
 TEST_P(RendezvousOf, DuplicateRank) {
@@ -200,7 +200,7 @@ TEST_P(RendezvousOf, DuplicateRank) {
   EXPECT_EQ(errors[0], "");
   EXPECT_EQ(errors[1], "");
   EXPECT_EQ(errors[2],
-            "another process has come as rank 1: two say that they are it, or it was started again "
+            "another process has joined as rank 1: either two have this rank, or it was restarted "
             "before the job had ended");
 }
 

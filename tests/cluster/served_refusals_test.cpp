@@ -71,14 +71,15 @@ INSTANTIATE_TEST_SUITE_P(
         Refused{"columns", {"--model", "wide_deep", "--data", "DATA"}, "--columns"},
         Refused{"no_data", {"--model", "cifar10"}, "training needs data to train on (--data)"},
         Refused{"strategy", cifar({"--strategy", "nosuch"}), "no strategy nosuch"},
-        Refused{"several_independent", cifar({"--strategy", "independent"}), "is of one process"},
-        Refused{"model_parallel", cifar({"--strategy", "model_parallel"}), "is of one process"},
+        Refused{"several_independent", cifar({"--strategy", "independent"}), "is for one process"},
+        Refused{"model_parallel", cifar({"--strategy", "model_parallel"}), "is for one process"},
         Refused{"variable_update", cifar({"--variable-update", "nosuch"}), "--variable-update"},
         Refused{"without_servers", cifar({"--variable-update", "replicated"}),
-                "without parameter servers"},
+                "must not have parameter servers"},
         Refused{"all_reduce", cifar({"--variable-update", "collective_all_reduce"}),
-                "without parameter servers"},
-        Refused{"horovod", cifar({"--variable-update", "horovod"}), "without parameter servers"},
+                "must not have parameter servers"},
+        Refused{"horovod", cifar({"--variable-update", "horovod"}),
+                "must not have parameter servers"},
         Refused{"another_strategy",
                 cifar({"--variable-update", "parameter_server", "--strategy", "spread"}),
                 "sync_replicas or async"},
@@ -93,7 +94,7 @@ INSTANTIATE_TEST_SUITE_P(
                 "feed per_tower"},
         Refused{"early_stop",
                 cifar({"--strategy", "async", "--eval-data", "DATA", "--early-stop", "2"}),
-                "evaluations get no better"},
+                "early stopping is not supported"},
         Refused{"aggregate", cifar({"--strategy", "async", "--aggregate", "2"}), "--aggregate"},
         Refused{"precision", cifar({"--strategy", "async", "--precision", "bf16"}),
                 "compute in f32"},
@@ -101,14 +102,14 @@ INSTANTIATE_TEST_SUITE_P(
         Refused{"optimizer", cifar({"--optimizer", "bogus"}), "optimizer"},
         Refused{"schedule", cifar({"--schedule", "step:x"}), "schedule"},
         Refused{"bucket", cifar({"--bucket", "3q"}), "--bucket"},
-        Refused{"device", cifar({"--device", "host:x"}), "is no device"},
+        Refused{"device", cifar({"--device", "host:x"}), "is not a device"},
         Refused{"eval_device", cifar({"--eval-data", "DATA", "--eval-device", "cuda:x"}),
-                "is no device"},
+                "is not a device"},
         Refused{"component", cifar({"--component", "pixels"}), "--component"},
         Refused{"range", cifar({"--data-range", "30:40"}), "--data-range"},
         Refused{"class_weights", cifar({"--class-weights", "1,2"}), "--class-weights"},
         Refused{"batch", cifar({"--strategy", "async", "--batch", "1000"}),
-                "make no batch of 1000"}),
+                "are fewer than a batch of 1000"}),
     [](const auto& row) { return std::string(row.param.name); });
 
 struct Accepted {
@@ -150,7 +151,8 @@ TEST(ServedData, MayBeMissingWhereNoProcessTrains) {
   const Outcome elsewhere =
       train("ps", flags, "chief=chief.example:CHIEF;worker=other.example:1;ps=127.0.0.1:PS");
   EXPECT_EQ(elsewhere.code, 75) << elsewhere.err;
-  EXPECT_THAT(elsewhere.err, HasSubstr("penstock: warning: the data are not checked"));
+  EXPECT_THAT(elsewhere.err,
+              HasSubstr("penstock: warning: this parameter server can't check the data"));
   EXPECT_THAT(elsewhere.err, HasSubstr("missing.bin"));
 }
 

@@ -94,7 +94,7 @@ TEST(Strangers, AreRefusedAndCounted) {
     wrong.token = token;
     EXPECT_NE(error_of([&] {
                 open_grpc(rank_of(address, 1, 2), wrong)->join({});
-              }).find("refuses this process: not this job's token"),
+              }).find("refused this process: not this job's token"),
               std::string::npos);
   }
   EXPECT_EQ(chief->refused(), 3U);

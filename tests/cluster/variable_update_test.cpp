@@ -114,7 +114,7 @@ INSTANTIATE_TEST_SUITE_P(
                 {"list some under the role ps"}},
         Refused{"no_servers",
                 in_job({"--variable-update", "distributed_all_reduce"}, kServers),
-                {"without parameter servers"}},
+                {"must not have parameter servers"}},
         Refused{"several_independent",
                 {"--variable-update", "independent", "--cluster", "a:1,b:1", "--rank", "0"},
                 {"start each alone"}},

@@ -111,7 +111,7 @@ TEST(WorkerStrangers, WithoutTheTokenAreRefusedForGood) {
     wrong.token = token;
     const auto [code, why] = why_refused(port->address(), wrong);
     EXPECT_EQ(code, ErrorCode::invalid_argument);
-    EXPECT_NE(why.find(port->address() + " refuses this process: not this job's token"),
+    EXPECT_NE(why.find(port->address() + " refused this process: not this job's token"),
               std::string::npos)
         << why;
   }
@@ -205,7 +205,8 @@ TEST(WorkerStrangers, AreNoWorkers) {
     const std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
     const auto [code, why] = why_refused("127.0.0.1:" + std::to_string(port), {});
     EXPECT_EQ(code, ErrorCode::unavailable);
-    EXPECT_NE(why.find(knows ? "no answer" : "is no input worker"), std::string::npos) << why;
+    EXPECT_NE(why.find(knows ? "no answer" : "is not a Penstock input worker"), std::string::npos)
+        << why;
     server->Shutdown(std::chrono::system_clock::now());
   }
 }

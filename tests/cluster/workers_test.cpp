@@ -185,7 +185,7 @@ TEST_F(InputWorkers, WithACacheMakeWhatTwoTrainersAskForOnce) {
   EXPECT_GE(share(second), 0.9);
   EXPECT_GT(second["workers"][0]["shared"], 0);
   EXPECT_EQ(worker.end(), 0);
-  EXPECT_THAT(worker.said(), HasSubstr("the cache had"));
+  EXPECT_THAT(worker.said(), HasSubstr("cache: "));
 }
 
 TEST_F(InputWorkers, AreKilledAndComeAgainAndNoByteChanges) {
@@ -237,12 +237,12 @@ TEST_F(InputWorkers, OpenNothingOutsideOfTheirFolder) {
   const Outcome outside = run_program({"profile", folder_ / "photos", "--batch", "16", "--quiet",
                                        "--workers", worker.address(), "--local-threads", "0"});
   EXPECT_NE(outside.code, 0);
-  EXPECT_THAT(outside.err, HasSubstr("outside of the folder that is served"));
+  EXPECT_THAT(outside.err, HasSubstr("outside the served folder"));
   const Outcome cache =
       run_program({"profile", "photos", "--cache", "kept", "--batch", "16", "--quiet", "--workers",
                    worker.address(), "--local-threads", "0"});
   EXPECT_NE(cache.code, 0);
-  EXPECT_THAT(cache.err, HasSubstr("a worker writes nothing"));
+  EXPECT_THAT(cache.err, HasSubstr("an input worker writes no files"));
 }
 
 TEST_F(InputWorkers, MissingWorker) {

@@ -239,7 +239,7 @@ TEST(Cache, LargerThanTheBudget) {
 
 TEST(Cache, SaysThatItFreezesWhatIsDrawnBefore) {
   const std::string text = numbers(3).shuffle().cache().explain();
-  EXPECT_NE(text.find("put random stages behind the cache"), std::string::npos) << text;
+  EXPECT_NE(text.find("put random stages after the cache"), std::string::npos) << text;
   EXPECT_EQ(numbers(3).cache().shuffle({.buffer = 3}).explain().find("put random"),
             std::string::npos);
 }

@@ -107,8 +107,8 @@ TEST(PadBatches, RefusesBatchesOfNoCommonSize) {
   const auto refuses = [](const char* text, const Dataset& batches) {
     expect_error(ErrorCode::invalid_argument, text, [&] { (void)batches.pad_batches(); });
   };
-  refuses("the elements of shuffle are not known to be any", numbers(4).shuffle());
-  refuses("the elements of unbatch are not known to be any", numbers(4).batch(2).unbatch());
+  refuses("the elements of shuffle may not be batches", numbers(4).shuffle());
+  refuses("the elements of unbatch may not be batches", numbers(4).batch(2).unbatch());
   refuses("those of rebatch have different numbers of rows", numbers(4).batch(2).rebatch({1, 2}));
   refuses("those of ragged_batch are one whole each", test::runs_of({1, 2}).ragged_batch(2));
   refuses("filter gives an unknown number of elements",

@@ -311,17 +311,17 @@ TEST(Mixed, ShardsOfOneShuffle) {
 
 TEST(Shuffle, SaysWhatToDoBehindABatch) {
   const std::string in_front =
-      "to shuffle what is batched put shuffle in front of batch (--shuffle in front of --batch)";
+      "to shuffle before batching, put shuffle before batch (--shuffle before --batch)";
   const auto same = [](Element e) { return e; };
   for (const Dataset& batches :
        {numbers(8).batch(2), numbers(8).batch(2).prefetch(), numbers(8).batch(2).map(same)}) {
     expect_error(ErrorCode::invalid_argument, in_front, [&] { (void)batches.shuffle(); });
     EXPECT_NO_THROW((void)batches.shuffle({.buffer = 2}));
   }
-  expect_error(ErrorCode::invalid_argument, "(--shuffle in front of --padded-batch)",
+  expect_error(ErrorCode::invalid_argument, "(--shuffle before --padded-batch)",
                [] { (void)numbers(8).padded_batch(2).shuffle(); });
   // In front of the batch there is no index either.
-  expect_error(ErrorCode::invalid_argument, "batch has none; give a buffer size", [] {
+  expect_error(ErrorCode::invalid_argument, "batch has no index; give a buffer size", [] {
     (void)stream({1, 2, 3}).batch(2).shuffle();
   });
   expect_error(ErrorCode::invalid_argument, "give a buffer size", [] {

@@ -114,7 +114,7 @@ TEST(FileLimits, TruncatedMappedFile) {
     const Outcome outcome = program.wait();
     EXPECT_EQ(outcome.code, 1) << outcome.err;
     EXPECT_THAT(outcome.err, AnyOf(HasSubstr("the file has changed since it was found"),
-                                   HasSubstr("part-100 was cut short")));
+                                   HasSubstr("part-100 was truncated")));
   }
 }
 

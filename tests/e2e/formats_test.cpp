@@ -59,7 +59,8 @@ TEST_F(Formats, CsvWithMissingValues) {
   const Outcome fails =
       run_program({"profile", "--csv", gaps, "--columns", "n:i64,s", "--batch", "3"});
   EXPECT_EQ(fails.code, 1);
-  EXPECT_THAT(fails.err, AllOf(HasSubstr("column 'n': 'NA' is no i64"), HasSubstr("gaps.csv")));
+  EXPECT_THAT(fails.err,
+              AllOf(HasSubstr("column 'n': 'NA' is not a valid i64"), HasSubstr("gaps.csv")));
   const Outcome near =
       run_program({"profile", "--csv", gaps, "--columns", " N:i64", "--batch", "3"});
   EXPECT_THAT(near.err, HasSubstr("the header has 'n', which differs in blanks and case"));

@@ -151,7 +151,7 @@ Outcome run_until_memory_suffices(const std::function<Outcome(const std::string&
     Outcome outcome = run(memory);
     EXPECT_GE(tries + outcome.code, 1) << memory << " suffices";
     if (outcome.code != 1 || tries == 16) return outcome;
-    const std::string mark = "it takes at least --memory ";
+    const std::string mark = "raise it to at least --memory ";
     const std::size_t at = outcome.err.find(mark);
     if (at == std::string::npos) return outcome;
     const std::size_t begin = at + mark.size();

@@ -158,7 +158,7 @@ TEST_F(Outputs, GoToPipesAndDevices) {
   ASSERT_EQ(::mkfifo((own / "pipe").c_str(), 0600), 0);
   const Outcome outcome = run_within(profile() + Flags{"--json", own / "pipe"});
   EXPECT_EQ(outcome.code, 1);
-  EXPECT_THAT(outcome.err, HasSubstr("nobody reads the pipe"));
+  EXPECT_THAT(outcome.err, HasSubstr("no process reads the pipe"));
 }
 
 TEST_F(Outputs, AreNeverOneFile) {

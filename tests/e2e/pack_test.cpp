@@ -155,13 +155,13 @@ TEST_F(Pack, BadFiles) {
   const Outcome skipped = run_program(skipping);
   EXPECT_EQ(skipped.code, 0) << skipped.err;
   EXPECT_THAT(skipped.err, HasSubstr(cut));
-  EXPECT_THAT(skipped.out, HasSubstr("1 bad files left out"));
+  EXPECT_THAT(skipped.out, HasSubstr("1 bad files skipped"));
   for (int i = 0; i < 70; ++i)
     folder_->write("bad/a/" + std::to_string(i) + "-cut.jpg", "\xff\xd8");
   std::filesystem::remove(path);
   const Outcome most = run_program(skipping);
   EXPECT_EQ(most.code, 1);
-  EXPECT_THAT(most.err, HasSubstr("71 of 131 images are bad and were left out, more than half"));
+  EXPECT_THAT(most.err, HasSubstr("71 of 131 images are bad and were skipped, more than half"));
 }
 
 TEST_F(Pack, ResumeAfterAKill) {
@@ -232,7 +232,7 @@ TEST_F(Pack, SaysHowManyBytesFollowTheImages) {
   const Outcome resumed = run_program(
       {"pack", "--images", *folder_ / "mixed_tails", "--jpeg", "indexed", "--out", path});
   EXPECT_EQ(test::read_file(path), whole);
-  EXPECT_THAT(resumed.out, HasSubstr("\n2 of them were there from a run before\n"
+  EXPECT_THAT(resumed.out, HasSubstr("\n2 of them come from an earlier run\n"
                                      "1 file of this run has bytes after the image's end, only "
                                      "zeros: 64 bytes" +
                                      end));

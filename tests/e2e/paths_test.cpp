@@ -130,7 +130,7 @@ TEST_F(Paths, CommasInPaths) {
 
 TEST_F(Paths, DanglingLinks) {
   std::filesystem::create_symlink("/nowhere/bird", photos_ + "/bird");
-  const std::string listed = "1 of 5 files is listed and not there, as a link to nothing is: ";
+  const std::string listed = "1 of 5 files is listed but does not exist, such as a dangling link: ";
   for (const Flags& flags :
        {Flags{"profile", photos_}, Flags{"profile", "--images", photos_}, Flags{"explain", photos_},
         Flags{"verify", photos_}, Flags{"inspect", photos_},
@@ -145,7 +145,7 @@ TEST_F(Paths, DanglingLinks) {
   for (const Flags& flags : {Flags{"--tar", link}, Flags{"--images", link}, Flags{link}}) {
     const Outcome outcome = run_program(Flags{"profile"} + flags);
     EXPECT_EQ(outcome.code, 1) << flags[0];
-    EXPECT_THAT(outcome.err, HasSubstr("is a link to /nowhere/c.tar, which is not there"));
+    EXPECT_THAT(outcome.err, HasSubstr("is a link to /nowhere/c.tar, which does not exist"));
     EXPECT_THAT(outcome.err, HasSubstr(link));
   }
 }

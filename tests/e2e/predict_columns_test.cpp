@@ -204,11 +204,11 @@ TEST_F(PredictColumns, IncompleteFolder) {
     EXPECT_NE(outcome.code, 0);
     return outcome.err;
   };
-  EXPECT_THAT(said({"--columns", folder_ / "columns.toml"}), HasSubstr("holds its columns"));
+  EXPECT_THAT(said({"--columns", folder_ / "columns.toml"}), HasSubstr("already has its columns"));
   std::string json = read_file(folder_ / "kept/model.json");
   json.replace(json.find("\"word\""), 6, "\"wort\"");
   folder_.write("kept/model.json", json);
-  EXPECT_THAT(said({}), HasSubstr("holds no words of this column"));
+  EXPECT_THAT(said({}), HasSubstr("has no vocabulary for this column"));
   std::filesystem::remove(folder_ / "kept/vocabulary-0.txt");
   EXPECT_THAT(said({}), HasSubstr("vocabulary-0.txt"));
   std::filesystem::remove(folder_ / "kept/columns.toml");

@@ -193,7 +193,7 @@ TEST_F(Predict, InvalidCommandLinesAndFolders) {
   }
   folder_.write("broken/model.json", "{");
   EXPECT_THAT(run_program({"predict", "--export", folder_ / "broken", "--data", images_}).err,
-              HasSubstr("is not as it was written"));
+              HasSubstr("is damaged"));
 }
 
 }  // namespace

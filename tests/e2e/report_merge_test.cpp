@@ -83,7 +83,7 @@ TEST(ReportMerge, RefusesFilesByName) {
     Flags paths;
     int code;
     std::string says;
-  } kCases[] = {{{text, text}, 2, "no report that PENSTOCK_REPORT has written as JSON (" + text},
+  } kCases[] = {{{text, text}, 2, "not a JSON report written by PENSTOCK_REPORT (" + text},
                 {{}, 2, "REPORT"},
                 {{folder / "none"}, 1, folder / "none"}};
   for (const auto& c : kCases) {

@@ -238,10 +238,11 @@ TEST_F(Resume, RefusesWhatIsNotTheSame) {
   }
   own_.write("D", before.substr(0, before.size() - 1));
   EXPECT_THAT(run_program(start + graph + Flags{"--batch", "8"}).err,
-              AllOf(HasSubstr("the state counts on"), HasSubstr(at("D"))));
+              AllOf(HasSubstr("the state expects"), HasSubstr(at("D"))));
   own_.write("D", "0" + before.substr(1, before.size() - 3) + "e\n");
   EXPECT_THAT(run_program(start + graph + Flags{"--batch", "8"}).err,
-              testing::AnyOf(HasSubstr("other batches"), HasSubstr("not a line of digests")));
+              testing::AnyOf(HasSubstr("the batches in the file differ"),
+                             HasSubstr("not a line of digests")));
   EXPECT_EQ(run_program({"profile", "--range", "10", "--state", at("S")}).code, 2);
 }
 

@@ -170,7 +170,7 @@ TEST(Verify, LooksAtShardsBesideImagesAndSaysWhatItPassedOver) {
   EXPECT_EQ(whole.code, 0) << whole.out;
   EXPECT_THAT(whole.out,
               AllOf(HasSubstr("14 good, 0 bad records in 2 shards"),
-                    HasSubstr("2 other files beside images, not looked at: .pt (1), .txt (1)")));
+                    HasSubstr("2 other files beside images, not read: .pt (1), .txt (1)")));
   EXPECT_EQ(run_program({"verify", mixed, "--json", "-"}).json()["not_looked_at"], 2);
   folder.write("mixed/a.tar", tar.substr(0, tar.size() / 2));
   folder.write("mixed/c.npy", "");
@@ -285,7 +285,7 @@ TEST(Explain, SaysWhatEachOfSeveralProcessesMakes) {
   EXPECT_TRUE(run_program(flags + Flags{"--json", "-"}).json()["made_by_every_process"].is_null());
   const Flags skipping = flags + Flags{"--on-error", "skip"};
   EXPECT_THAT(run_program(skipping + Flags{"--verbose"}).out,
-              HasSubstr("N processes N times the work, because bad elements are skipped"));
+              HasSubstr("so N processes do N times the work, because bad elements are skipped"));
   const json explained = run_program(skipping + Flags{"--json", "-"}).json();
   EXPECT_THAT(explained["made_by_every_process"].get<std::string>(), HasSubstr("skipped"));
 }

@@ -168,12 +168,12 @@ TEST_F(TrainColumns, MismatchedColumns) {
       {"buckets = 3", "bucket = 3", "needs buckets"},
       {"buckets = 3", "buckets = 3\nbuckett = 4", R"(unknown key "buckett")"},
       {"source = \"day\"", "source = \"daz\"", R"(there is no column "daz")"},
-      {"source = \"day\"", "source = \"day_indicator\"", "is made of itself"},
+      {"source = \"day\"", "source = \"day_indicator\"", "depends on itself"},
       {"words.txt", "none.txt", "none.txt"},
       {"default = 0", "default = [0, 1]", "column x: has 2 defaults for the shape [1]"},
       {"keys = [\"word\", ", "keys = [", "a cross needs at least two keys"},
       {"wide = ", "query = ", "wide_deep has no part query"},
-      {"wide = [\"word_x_day\"]", "wide = [\"day_indicator\"]", "day_indicator: is dense already"},
+      {"wide = [\"word_x_day\"]", "wide = [\"day_indicator\"]", "day_indicator: is already dense"},
       {"hidden = [8]", "hidden = [0]", "a hidden layer has at least 1 output"},
       {"[model]", "[columns.other]\nkind = \"numeric\"\n[model]\nlinear = [\"other\"]",
        "no part linear"},
@@ -189,7 +189,7 @@ TEST_F(TrainColumns, MismatchedColumns) {
     EXPECT_THAT(outcome.err, testing::Not(testing::HasSubstr("step"))) << c.to;
   }
   folder_.write("columns.toml", kColumns);
-  EXPECT_THAT(train("words.txt").err, testing::HasSubstr("columns are of tf.Examples"));
+  EXPECT_THAT(train("words.txt").err, testing::HasSubstr("models over columns read .tfrecord"));
   folder_.write("other.csv", "word,day,bought\na,1,yes\n");
   EXPECT_THAT(train("other.csv").err, testing::HasSubstr("no column 'x'"));
   const auto usage = [&](const std::vector<std::string>& more) {
@@ -197,15 +197,16 @@ TEST_F(TrainColumns, MismatchedColumns) {
     all.insert(all.end(), more.begin(), more.end());
     return run_program(all).err;
   };
-  EXPECT_THAT(usage({"--model", "two_tower"}), testing::HasSubstr("needs the columns that it is"));
+  EXPECT_THAT(usage({"--model", "two_tower"}), testing::HasSubstr("needs feature columns"));
   EXPECT_THAT(usage({"--model", "lenet", "--columns", folder_ / "columns.toml"}),
               testing::HasSubstr("lenet takes no columns (--columns)"));
   const auto beside = [&](const char* flag, const std::string& value) {
     return usage({"--model", "wide_deep", "--columns", folder_ / "columns.toml", flag, value});
   };
   EXPECT_THAT(beside("--component", "word=term"),
-              testing::HasSubstr("columns name their features"));
-  EXPECT_THAT(beside("--label-regex", "(x)"), testing::HasSubstr("columns name their label"));
+              testing::HasSubstr("the columns file names the features"));
+  EXPECT_THAT(beside("--label-regex", "(x)"),
+              testing::HasSubstr("the columns file names the label"));
   EXPECT_THAT(beside("--weight-column", "none"), testing::HasSubstr("none"));
 }
 
@@ -215,7 +216,8 @@ TEST_F(TrainColumns, BadRow) {
   folder_.write("bad.csv", rows + "b,3,0,no\n");
   const Outcome outcome = train("bad.csv");
   EXPECT_EQ(outcome.code, 1);
-  EXPECT_THAT(outcome.err, testing::HasSubstr("column day: 3 in feature day is none of its 3 ids"));
+  EXPECT_THAT(outcome.err,
+              testing::HasSubstr("column day: 3 in feature day is not one of its 3 ids"));
   EXPECT_THAT(outcome.err, testing::HasSubstr("bad.csv"));
 }
 

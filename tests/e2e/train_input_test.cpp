@@ -57,11 +57,11 @@ TEST_F(TrainInput, ClassesInFileNames) {
   const Outcome outcome =
       train_on(flat.path(), {"--label-regex", "^([a-z]+)\\.", "--export", model});
   ASSERT_EQ(outcome.code, 0) << outcome.err;
-  EXPECT_THAT(outcome.err, testing::Not(testing::HasSubstr("one class alone")));
+  EXPECT_THAT(outcome.err, testing::Not(testing::HasSubstr("only one class")));
   EXPECT_THAT(read_file(model), testing::HasSubstr(R"([\"cat\",\"dog\"])"));
   const Outcome without = train_on(flat.path(), {});
   EXPECT_EQ(without.code, 0) << without.err;
-  EXPECT_THAT(without.err, testing::HasSubstr("the training data have one class alone, "));
+  EXPECT_THAT(without.err, testing::HasSubstr("the training data have only one class, "));
 }
 
 TEST_F(TrainInput, InvalidCommandLines) {
@@ -72,10 +72,10 @@ TEST_F(TrainInput, InvalidCommandLines) {
       {{"--on-error", "skip", "--max-errors", "many"}, "(--max-errors)"},
       {{"--on-error", "ignore"}, "--on-error"},
       {{"--memory", "some"}, "(--memory)"},
-      {{"--label-regex", "x"}, "labels of its own"},
-      {{"--label-depth", "1"}, "labels of its own"},
+      {{"--label-regex", "x"}, "have their own labels"},
+      {{"--label-depth", "1"}, "have their own labels"},
       {{"--label-depth", "-1"}, "--label-depth"},
-      {{"--hidden"}, "--hidden is for"},
+      {{"--hidden"}, "--hidden applies to"},
       {{"--early-stop", "2"}, "--eval-data"},
       {{"--early-stop-by", "loss"}, "--early-stop"},
       {{"--early-stop", "0", "--eval-data", digits.path()}, "--early-stop"}};
@@ -109,10 +109,12 @@ TEST_F(TrainInput, WrongLabel) {
     std::string data;
     std::string message;
   } cases[] = {
-      {shard("one.tar", {"0", "1", "10", "1"}), "label 10 is none of 10 classes (photos/2.cls of "},
-      {shard("two.tar", {"-1", "1", "0", "2"}), "label -1 is none of 10 classes (photos/0.cls of "},
+      {shard("one.tar", {"0", "1", "10", "1"}),
+       "label 10 is not one of 10 classes (photos/2.cls of "},
+      {shard("two.tar", {"-1", "1", "0", "2"}),
+       "label -1 is not one of 10 classes (photos/0.cls of "},
       {shard("big.tar", {"1", "123456789012", "0", "3"}),
-       "label 123456789012 is none of 10 classes (photos/1.cls of "},
+       "label 123456789012 is not one of 10 classes (photos/1.cls of "},
   };
   for (const auto& [data, message] : cases) {
     for (const std::string& paths : {data, sound + "," + data}) {
@@ -159,8 +161,9 @@ TEST_F(TrainInput, SeparateEvaluation) {
   const Outcome unknown = evaluate(model, other.path());
   EXPECT_EQ(unknown.code, 2);
   EXPECT_THAT(unknown.err, testing::HasSubstr("have a class cats, which the model does not know"));
-  EXPECT_THAT(evaluate(folder_ / "none", images_).err, testing::HasSubstr("can't open it"));
-  EXPECT_THAT(evaluate(other.path(), images_).err, testing::HasSubstr("no whole checkpoint in it"));
+  EXPECT_THAT(evaluate(folder_ / "none", images_).err, testing::HasSubstr("can't open the file"));
+  EXPECT_THAT(evaluate(other.path(), images_).err,
+              testing::HasSubstr("no complete checkpoint in this folder"));
   std::string bytes = read_file(file);
   bytes[bytes.size() / 2] = static_cast<char>(bytes[bytes.size() / 2] ^ 1);
   EXPECT_THAT(evaluate(folder_.write("damaged", bytes), images_).err,
@@ -236,7 +239,7 @@ TEST_F(TrainInput, DivergedRun) {
   const Outcome stops = train(run);
   EXPECT_EQ(stops.code, 76) << stops.err;
   EXPECT_THAT(stops.err, testing::AnyOf(testing::HasSubstr("the loss is "),
-                                        testing::HasSubstr(" has values that are no numbers")));
+                                        testing::HasSubstr(" has values that are not numbers")));
   const std::set<std::string> good = kept();
   ASSERT_FALSE(good.empty());
   EXPECT_LT(good.size(), 30U);

@@ -195,15 +195,15 @@ TEST(Train, InvalidCommandLines) {
       {{"--checkpoint-every", "5"}, "--checkpoint"},
       {{"--precision", "bf16"}, "towers on host devices compute in f32"},
       {{"--precision", "f64"}, "--precision"},
-      {{"--eval-device", "gpu", "--eval-data", digits.path()}, "is no device"},
-      {{"--data-range", "0:5", "--max-steps", "5"}, "5 records make no batch of 16"},
+      {{"--eval-device", "gpu", "--eval-data", digits.path()}, "is not a device"},
+      {{"--data-range", "0:5", "--max-steps", "5"}, "5 records are fewer than a batch of 16"},
       {{"--data-range", "0:41"}, "there are only 40 records, got \"0:41\" (--data-range)"},
       {{"--data-range", "41:"}, "there are only 40 records"},
       {{"--eval-data", digits.path(), "--eval-range", "40:41"}, "(--eval-range)"},
       {{"--eval-range", "0:5"}, "--eval-data"},
       {{"--eval-every", "5"}, "--eval-data"},
-      {{"--aggregate", "2"}, "is of sync_replicas, not of replicated (--aggregate)"},
-      {{"--max-staleness", "0"}, "is of async, not of replicated (--max-staleness)"}};
+      {{"--aggregate", "2"}, "applies to sync_replicas, not to replicated (--aggregate)"},
+      {{"--max-staleness", "0"}, "applies to async, not to replicated (--max-staleness)"}};
   for (const auto& [more, text] : cases) {
     const Outcome outcome = run_program(flags(digits, more));
     EXPECT_EQ(outcome.code, 2) << outcome.err;

@@ -194,7 +194,7 @@ TEST(CodecBudget, OversizedElement) {
       EXPECT_LE(account->most.load(), options.memory_bytes);
       for (const Error& error : read.stats.errors.first) {
         EXPECT_EQ(error.code(), ErrorCode::resource_exhausted);
-        EXPECT_NE(std::string(error.what()).find("it takes at least --memory 2MiB"),
+        EXPECT_NE(std::string(error.what()).find("raise it to at least --memory 2MiB"),
                   std::string::npos)
             << error.what();
       }

@@ -241,7 +241,7 @@ TEST(PadBatches, GivesEveryShardAsManyFullBatches) {
       }
     }
   }
-  EXPECT_THAT(refusal([] { (void)numbers(4).pad_batches(); }), HasSubstr("put it behind a batch"));
+  EXPECT_THAT(refusal([] { (void)numbers(4).pad_batches(); }), HasSubstr("put it after a batch"));
   EXPECT_THAT(refusal([] { (void)numbers(4).repeat().batch(2).pad_batches(); }),
               HasSubstr("infinitely many"));
 }
@@ -301,7 +301,7 @@ TEST(PadBatches, GivesEveryShardAsManyWhateverStandsBetween) {
     };
     EXPECT_THAT(refused(sample_from({part, part}, {1, 1})), HasSubstr("largest shard"));
     EXPECT_THAT(refused(part.batch(2, {.drop_remainder = true}).unbatch()),
-                HasSubstr("batch stands between"));
+                HasSubstr("batch is between"));
     EXPECT_THAT(refused(part.repeat()), HasSubstr("infinitely many"));
     EXPECT_THAT(refused(part.filter([](const Element&) { return true; })),
                 HasSubstr("unknown number"));

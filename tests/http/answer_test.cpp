@@ -109,7 +109,7 @@ TEST(Judge, AnswersToARange) {
       {{"HTTP/1.1 429 x"}, Verdict::throttled, "HTTP 429"},
       {{"HTTP/1.1 500 x"}, Verdict::again, "HTTP 500"},
       {{"HTTP/1.1 503 x"}, Verdict::throttled, "HTTP 503"},
-      {{"HTTP/1.1 206 x", "Content-Range: nonsense"}, Verdict::again, "no sound head"},
+      {{"HTTP/1.1 206 x", "Content-Range: nonsense"}, Verdict::again, "malformed header"},
       {{"HTTP/1.1 999 x"}, Verdict::again, "HTTP 999"},
   };
   for (const Case& row : table) {

@@ -26,7 +26,7 @@ TEST(CredentialProcess, WordsOfACommand) {
   EXPECT_THAT(command_words(R"(/opt/x "a b" 'c "d' e\ f "\"g\\h\i" "")"),
               ElementsAre("/opt/x", "a b", "c \"d", "e f", "\"g\\h\\i", ""));
   EXPECT_TRUE(command_words("  ").empty());
-  test::expect_error(ErrorCode::unavailable, "a quote without an end",
+  test::expect_error(ErrorCode::unavailable, "an unterminated quote",
                      [] { command_words("a 'b"); });
 }
 
@@ -131,10 +131,10 @@ TEST_F(CredentialSettings, FailedWebIdentity) {
   ASSERT_TRUE(error);
   EXPECT_THAT(error->what(), HasSubstr("web identity is refused: HTTP 400"));
   EXPECT_THAT(error->what(), Not(HasSubstr("tok3n")));
-  test::expect_error(ErrorCode::unavailable, "there is no token of web identity", [&] {
+  test::expect_error(ErrorCode::unavailable, "there is no web identity token", [&] {
     ask_web_identity({folder_ / "none", "r", "s"}, sts(kAnswer));
   });
-  test::expect_error(ErrorCode::unavailable, "answers without any",
+  test::expect_error(ErrorCode::unavailable, "returned no credentials",
                      [&] { ask_web_identity(identity, sts("<R/>")); });
 }
 

@@ -214,7 +214,7 @@ TEST_F(HttpFiles, WithoutRangesAreReadAsAWhole) {
   EXPECT_TRUE(files().read_whole(path, info, reinterpret_cast<std::byte*>(out.data())));
   EXPECT_EQ(out, text);
   const auto file = files().open(path);
-  EXPECT_THAT(error_of([&] { read(*file, 10, 10); }).what(), HasSubstr("takes no ranges"));
+  EXPECT_THAT(error_of([&] { read(*file, 10, 10); }).what(), HasSubstr("does not support ranges"));
 }
 
 TEST_F(HttpFiles, WithoutVersionsAreSaidToBeUnguarded) {
@@ -222,7 +222,7 @@ TEST_F(HttpFiles, WithoutVersionsAreSaidToBeUnguarded) {
   const HttpServer server({{"/a", "text"}}, {.etags = false});
   const std::string path = server.url() + "/a";
   EXPECT_EQ(version_of(path, files().info(path)), 0);
-  EXPECT_EQ(log.count("names no versions of its files"), 1);
+  EXPECT_EQ(log.count("gives no versions of its files"), 1);
 }
 
 TEST_F(HttpFiles, MissingFile) {

@@ -135,7 +135,7 @@ TEST_F(HttpProgram, SecondsOfAnOpeningThatRetries) {
   const Outcome outcome =
       profile_of_busy_server(made({"--format", "folder"}), [](const std::string&) { return true; });
   EXPECT_EQ(outcome.code, 75) << outcome.err;
-  EXPECT_THAT(outcome.err, HasSubstr("not open after 1.00 s (--seconds)"));
+  EXPECT_THAT(outcome.err, HasSubstr("took longer than 1.00 s (--seconds)"));
 }
 
 /// Three ranks read a folder each. One file of rank 1 is slow.

@@ -166,7 +166,7 @@ TEST_F(S3Files, BucketsInPaths) {
   use_s3("http://127.0.0.1:1");
   for (const char* path : {"s3://", "s3:///a", "s3://b c/a"})
     expect_error(ErrorCode::invalid_argument, "names no bucket", [&] { files().info(path); });
-  expect_error(ErrorCode::not_found, "a bucket, and no object", [] { files().info("s3://b/"); });
+  expect_error(ErrorCode::not_found, "a bucket, not an object", [] { files().info("s3://b/"); });
 }
 
 TEST_F(S3Files, HostileLists) {

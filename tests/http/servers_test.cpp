@@ -183,7 +183,7 @@ class Servers : public testing::Test {
       if (whole_readers().contains(stored.folder)) {
         EXPECT_EQ(failed, "") << stored.folder;
       } else {
-        EXPECT_THAT(failed, HasSubstr("takes no ranges")) << stored.folder;
+        EXPECT_THAT(failed, HasSubstr("does not support ranges")) << stored.folder;
         EXPECT_FALSE(shows_bytes(failed, stored)) << failed;
       }
     }

@@ -157,7 +157,7 @@ TEST_F(SharedStates, DamagedAndForeignStates) {
   ASSERT_TRUE(error);
   EXPECT_EQ(error->code(), ErrorCode::data_loss);
   EXPECT_THAT(error->what(), HasSubstr(kPath));
-  expect_error(ErrorCode::invalid_argument, "HTTP has no way",
+  expect_error(ErrorCode::invalid_argument, "HTTP has no atomic writes",
                [&] { save_state(server.url() + "/x", "one"); });
 }
 

@@ -127,7 +127,7 @@ TEST(ListPage, RefusesWhatIsNone) {
         list + "<Contents><Key>&amp</Key></Contents>" + end,
         list + "<Contents><Key>" + std::string(9000, 'x') + "</Key></Contents>" + end,
         list + "<IsTruncated>true</IsTruncated>" + end, list + end + list + end, deep})
-    test::expect_error(ErrorCode::data_loss, "the list of objects is no sound XML",
+    test::expect_error(ErrorCode::data_loss, "the list of objects is malformed XML",
                        [&] { parse_list_page(text); });
 }
 
@@ -207,7 +207,7 @@ TEST_F(CredentialSources, NoCredentials) {
                      [&] { chain.get(0); });
   ::setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", "http://127.0.0.1:1/creds", 1);
   CredentialChain bad(false, [](const HttpRequest&) { return std::string("{\"secret\":1}"); });
-  test::expect_error(ErrorCode::unavailable, "answers without any", [&] { bad.get(0); });
+  test::expect_error(ErrorCode::unavailable, "returned no credentials", [&] { bad.get(0); });
 }
 
 }  // namespace

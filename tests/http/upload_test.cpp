@@ -203,20 +203,20 @@ TEST_F(Uploads, FailedUpload) {
   EXPECT_TRUE(thrown_by([&] {
     for (int i = 0; i < 10; ++i) file->append(as_bytes(noise(kPart)));
   }));
-  expect_error(ErrorCode::unavailable, "could not be", [&] { file->append(as_bytes(noise(1))); });
-  expect_error(ErrorCode::unavailable, "could not be", [&] { file->commit(); });
+  expect_error(ErrorCode::unavailable, "has failed", [&] { file->append(as_bytes(noise(1))); });
+  expect_error(ErrorCode::unavailable, "has failed", [&] { file->commit(); });
 }
 
 TEST_F(Uploads, AreNotOfPlainHttp) {
   const HttpServer server(HttpServer::Files{});
   use(server);
-  expect_error(ErrorCode::invalid_argument, "HTTP has no way to write",
+  expect_error(ErrorCode::invalid_argument, "HTTP has no atomic writes",
                [&] { create(server.url() + "/a?X-Amz-Signature=5ec2e7"); });
   const auto error = thrown_by([&] { create("https://me:passw0rd@h/a?X-Amz-Signature=5ec2e7"); });
   ASSERT_TRUE(error);
   EXPECT_THAT(error->what(), Not(HasSubstr("5ec2e7")));
   EXPECT_THAT(error->what(), Not(HasSubstr("passw0rd")));
-  expect_error(ErrorCode::not_found, "a bucket, and no object", [] { create("s3://b"); });
+  expect_error(ErrorCode::not_found, "a bucket, not an object", [] { create("s3://b"); });
   expect_error(ErrorCode::invalid_argument, "names a folder", [] { create("s3://b/d/"); });
   EXPECT_EQ(server.requests(), 0);
 }

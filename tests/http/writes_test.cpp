@@ -127,7 +127,7 @@ TEST_F(ProgramWrites, InterruptedUpload) {
   pack.signal(SIGTERM);
   const Outcome outcome = pack.wait(60);
   EXPECT_NE(outcome.code, 0);
-  EXPECT_THAT(outcome.out, HasSubstr("nothing of them is kept"));
+  EXPECT_THAT(outcome.out, HasSubstr("nothing is kept"));
   EXPECT_EQ(server_.store().open_uploads(), 0);
   EXPECT_EQ(held("/b/a.pnr"), "nothing");
 }
@@ -149,7 +149,7 @@ TEST_F(ProgramWrites, PlainHttp) {
         Flags{"profile", "--range", "3", "--digests", folder_ / "d", "--state", url}}) {
     const Outcome outcome = run(flags);
     EXPECT_NE(outcome.code, 0);
-    EXPECT_THAT(outcome.err, HasSubstr("HTTP has no way to write")) << flags[0];
+    EXPECT_THAT(outcome.err, HasSubstr("HTTP has no atomic writes")) << flags[0];
   }
   EXPECT_THAT(shown_, Not(HasSubstr("5ec2e7")));
   EXPECT_THAT(shown_, Not(HasSubstr("passw0rd")));

@@ -133,9 +133,10 @@ TEST(ImageOps, InvalidGraphs) {
   expect_error(ErrorCode::not_found, "image", [&] {
     infer(decode_image(), {"jpg", DType::bytes, Shape()});
   });
-  expect_error(code, "\"image\" to decode must be bytes [], in {image: u8 [2]}", [&] {
-    infer(decode_image(), {"image", DType::u8, Shape({2})});
-  });
+  expect_error(code, "\"image\" to decode must be bytes [] and not yet batched, in {image: u8 [2]}",
+               [&] {
+                 infer(decode_image(), {"image", DType::u8, Shape({2})});
+               });
   expect_error(code, "{image: u8 [?,?,4]}", [&] {
     infer(image_ops(), {"image", DType::u8, Shape({-1, -1, 4})});
   });

@@ -26,7 +26,7 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
 
-constexpr const char* kOutside = "outside of the folder";
+constexpr const char* kOutside = "outside the served folder";
 
 struct Row {
   const char* io;
@@ -149,8 +149,8 @@ TEST_P(FolderRoot, Links) {
 }
 
 TEST_P(FolderRoot, Writes) {
-  expect_error(ErrorCode::invalid_argument, "only read", [&] { files_->create("b"); });
-  expect_error(ErrorCode::invalid_argument, "only read", [&] { files_->remove("a.tar"); });
+  expect_error(ErrorCode::invalid_argument, "read-only", [&] { files_->create("b"); });
+  expect_error(ErrorCode::invalid_argument, "read-only", [&] { files_->remove("a.tar"); });
   EXPECT_EQ(read("a.tar"), "bytes of in/a.tar");
 }
 

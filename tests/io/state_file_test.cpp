@@ -73,7 +73,7 @@ TEST(StateFile, DamagedState) {
   }
   folder.write("state", whole + "x");
   EXPECT_EQ(load_state(path), "the first");
-  EXPECT_EQ(log.count("resuming from the state before"), damaged + 1);
+  EXPECT_EQ(log.count("resuming from the previous state"), damaged + 1);
   test::figure("F10", "%d cuts and flipped bits of a state file: the one before is found", damaged);
   // The damaged one is not worth keeping: the first stays the one before.
   save_state(path, "the third");

@@ -225,7 +225,8 @@ TEST_P(RecordTails, ForgedLengthsWithRightChecksums) {
     Bytes lying = record_;
     number(lying, kRecordHead, wrong);
     test::sign_record(lying);
-    test::expect_error(ErrorCode::data_loss, "another length", [&] { read_record(lying); });
+    test::expect_error(ErrorCode::data_loss, "the length in its header",
+                       [&] { read_record(lying); });
   }
   // The payload ends in the tail, so that no zeros are where they should be.
   Bytes shifted = record_;

@@ -147,7 +147,7 @@ TEST_F(Deaths, OfAllEndARunWithoutThreadsInTime) {
   });
   const Ran ran = run(dataset, options);
   ASSERT_FALSE(ran.lines.empty());
-  EXPECT_THAT(ran.lines.back(), testing::HasSubstr("no input worker was there for 200 ms"));
+  EXPECT_THAT(ran.lines.back(), testing::HasSubstr("no input worker was available for 200 ms"));
   EXPECT_THAT(ran.lines.back(), testing::HasSubstr(workers.addresses()[0]));
   EXPECT_LE(ran.longest, 2s);
 }

@@ -287,11 +287,11 @@ TEST(Merge, RefusesReportsThatDoNotBelongTogether) {
   EXPECT_EQ(refusal([] {
               merge({parsed(1, 4, {feed()}), parsed(1, 4, {feed()})});
             }),
-            "another report of rank 1, besides 1.json (1.json)");
+            "a second report of rank 1, besides 1.json (1.json)");
   EXPECT_EQ(refusal([] {
               merge({parsed(0, 4, {feed()}), parsed(1, 8, {feed()})});
             }),
-            "a report of another job: of 8 ranks, where that of 0.json has 4 (1.json)");
+            "a report of another job, with 8 ranks; the job of 0.json has 4 (1.json)");
 }
 
 /// Returns ranks whose inputs are never late, and which waited for so much of the time for others.

@@ -56,7 +56,7 @@ TEST(Servers, Verdicts) {
   const std::string begins = verdict(waiting(usual())).text;
   EXPECT_THAT(begins, HasSubstr("tar limits the run"));
   EXPECT_THAT(begins, HasSubstr("it waits for servers (5"));
-  EXPECT_THAT(begins, HasSubstr("mostly for answers to begin: more read ahead (--memory"));
+  EXPECT_THAT(begins, HasSubstr("mostly for answers to begin: reading further ahead (--memory"));
   RemoteStats all = usual();
   all.connections = 5;
   EXPECT_THAT(verdict(waiting(all)).remedy,
@@ -66,7 +66,7 @@ TEST(Servers, Verdicts) {
   EXPECT_THAT(verdict(waiting(narrow)).remedy, HasSubstr("a faster network, or --cache-dir"));
   RemoteStats throttled = usual();
   throttled.throttled = 40;
-  EXPECT_THAT(verdict(waiting(throttled)).remedy, HasSubstr("asked for patience 40 times"));
+  EXPECT_THAT(verdict(waiting(throttled)).remedy, HasSubstr("they throttled it 40 times"));
   RunReport here = waiting(usual());
   here.remote.reset();
   EXPECT_THAT(verdict(here).text, Not(HasSubstr("servers")));
@@ -79,7 +79,7 @@ TEST(Servers, AreInTextAndJson) {
   remote.requests_per_second = 480;
   remote.bytes_cached = 5 << 20;
   const std::string text = report_text(waiting(remote), false, 100);
-  EXPECT_THAT(text, HasSubstr("servers: 1,000 requests, 3 done again, 2 hedged"));
+  EXPECT_THAT(text, HasSubstr("servers: 1,000 requests, 3 retried, 2 hedged"));
   EXPECT_THAT(text, HasSubstr("7 told to slow down (now at most 480 a second)"));
   EXPECT_THAT(text, HasSubstr("5.0 MiB from the cache"));
   const auto json = nlohmann::json::parse(report_json(waiting(remote)));

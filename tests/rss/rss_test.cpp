@@ -276,7 +276,7 @@ class Rss : public testing::Test {
       }
       ASSERT_LT(named, 2) << one.error;
       EXPECT_NE(one.error.find("memory budget"), std::string::npos) << one.error;
-      const auto takes = number_behind("it takes at least --memory ", one.error);
+      const auto takes = number_behind("raise it to at least --memory ", one.error);
       const Measured other = run(graph, budget, 8);
       note(other, 8);
       if (takes) {

@@ -349,9 +349,9 @@ TEST(ContentsText, NamesTheFile) {
   EXPECT_THAT(error->what(), HasSubstr("b.npy of npy[0] has other contents"));
   const test::LogCapture log;
   (void)all_of(data.open().cache(folder / "cache"));
-  EXPECT_EQ(log.count("cache was made of other data (b.npy of npy[0] has other contents)"), 1u);
+  EXPECT_EQ(log.count("cache was made from other data (b.npy of npy[0] has other contents)"), 1u);
   (void)all_of(data.open().snapshot(folder / "snapshots"));
-  EXPECT_EQ(log.count("was made of other data (b.npy of npy[0] has other contents)"), 2u);
+  EXPECT_EQ(log.count("was made from other data (b.npy of npy[0] has other contents)"), 2u);
 }
 
 TEST(ContentsText, NamesTheRangeOfManyFiles) {

@@ -101,7 +101,7 @@ TEST(Csv, TypesAndDefaults) {
   EXPECT_THAT(items[2].status.error().cause(), HasSubstr("column 'n': the field is empty"));
   EXPECT_EQ(items[3].element["n"].item<std::int64_t>(), 3);
   EXPECT_TRUE(std::isnan(items[3].element["f"].item<float>()));
-  EXPECT_THAT(items[4].status.error().cause(), HasSubstr("column 'n': '1.5' is no i64"));
+  EXPECT_THAT(items[4].status.error().cause(), HasSubstr("column 'n': '1.5' is not a valid i64"));
 }
 
 TEST(Csv, AFirstColumnWithoutAName) {
@@ -208,7 +208,7 @@ TEST(Csv, Rejects) {
                [&] { make("a,a\n", {.name = "a", .default_value = {}}); });
   expect_error(ErrorCode::invalid_argument, "not u8",
                [&] { make("a\n", {.name = "a", .dtype = DType::u8, .default_value = {}}); });
-  expect_error(ErrorCode::invalid_argument, "'ten' is no i64",
+  expect_error(ErrorCode::invalid_argument, "'ten' is not a valid i64",
                [&] { make("a\n", {.name = "a", .dtype = DType::i64, .default_value = "ten"}); });
   expect_error(ErrorCode::invalid_argument, "never closed",
                [&] { make("\"a\n", {.name = "a", .default_value = {}}); });

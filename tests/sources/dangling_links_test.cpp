@@ -38,18 +38,18 @@ TEST_F(DanglingLinks, AreNamedWithTheWayToContinue) {
     }
   };
   link("gone.jpg", "a/2.jpg");
-  refused("1 of 2 files is listed and not there, as a link to nothing is: " +
+  refused("1 of 2 files is listed but does not exist, such as a dangling link: " +
           (folder_ / "a/2.jpg") + "; remove it" + find + pattern);
   // A class whose disk is not mounted.
   link("/nowhere/bird", "bird");
-  refused("2 of 3 files are listed and not there, as links to nothing are: " +
+  refused("2 of 3 files are listed but do not exist, such as dangling links: " +
           (folder_ / "a/2.jpg") + ", " + (folder_ / "bird") + "; remove them" + find + pattern);
   std::filesystem::remove(folder_ / "a/2.jpg");
-  refused("1 of 2 files is listed and not there, as a link to nothing is: " + (folder_ / "bird") +
-          "; remove it" + find + pattern);
+  refused("1 of 2 files is listed but does not exist, such as a dangling link: " +
+          (folder_ / "bird") + "; remove it" + find + pattern);
   std::filesystem::remove(folder_ / "a/1.jpg");
-  refused("1 of 1 file is listed and not there, as a link to nothing is: " + (folder_ / "bird") +
-          "; remove it" + find);
+  refused("1 of 1 file is listed but does not exist, such as a dangling link: " +
+          (folder_ / "bird") + "; remove it" + find);
 }
 
 TEST_F(DanglingLinks, AreNoErrorWhereTheyAreHiddenOrNoPatternMatchesThem) {
@@ -77,7 +77,7 @@ TEST_F(DanglingLinks, GivenAsAPathSayWhereTheyLead) {
     std::string says;
   };
   const std::vector<Case> cases{
-      {"a.tar", (folder_ / "a.tar") + " is a link to /nowhere/a.tar, which is not there"},
+      {"a.tar", (folder_ / "a.tar") + " is a link to /nowhere/a.tar, which does not exist"},
       {"b.tar", (folder_ / "b.tar") + " is a link to " + (folder_ / "gone.tar") + ", which"},
       {"c.tar", (folder_ / "c.tar") + " is a link to " + (folder_ / "gone.tar") + ", which"},
       {"d.tar", "no such file or folder: " + (folder_ / "d.tar")}};
@@ -87,9 +87,9 @@ TEST_F(DanglingLinks, GivenAsAPathSayWhereTheyLead) {
     expect_error(ErrorCode::not_found, c.says, [&] { (void)make_images_source(path, {}); });
     expect_error(ErrorCode::not_found, c.says, [&] { (void)make_npy_source({path}, {}); });
   }
-  expect_error(ErrorCode::not_found, "this is a link to /nowhere/a.tar, which is not there",
+  expect_error(ErrorCode::not_found, "this is a link to /nowhere/a.tar, which does not exist",
                [&] { (void)default_file_system()->open(folder_ / "a.tar"); });
-  expect_error(ErrorCode::not_found, "this is a link to /nowhere/a.tar, which is not there",
+  expect_error(ErrorCode::not_found, "this is a link to /nowhere/a.tar, which does not exist",
                [&] { (void)default_file_system()->info(folder_ / "a.tar"); });
 }
 

@@ -68,7 +68,7 @@ TEST_P(Idx, LabelsOfQmnist) {
   // Other matrices are refused, with the form that is read.
   for (const std::string& other :
        {qmnist_labels({5, 0, 9}, 7), qmnist_labels({5, 0, 9}, 1), idx_file(8, {3, 8}, noise(24))})
-    expect_error(ErrorCode::invalid_argument, "i32 with QMNIST's 8 columns is read",
+    expect_error(ErrorCode::invalid_argument, "QMNIST's, i32 with 8 columns",
                  [&] { source_of(images, packed(other)); });
   for (const int label : {10, -1})
     expect_error(ErrorCode::invalid_argument, "row 1 has " + std::to_string(label), [&] {
@@ -151,7 +151,7 @@ TEST_P(Idx, Rejects) {
   const std::string labels = packed(idx_file(8, {2}, "ab"));
   expect_error(ErrorCode::invalid_argument, "2 labels, but 3 images",
                [&] { source_of(packed(idx_file(8, {3}, "abc")), labels); });
-  expect_error(ErrorCode::invalid_argument, "whole numbers, not f32 [2]", [&] {
+  expect_error(ErrorCode::invalid_argument, "integers, not f32 [2]", [&] {
     source_of(packed(idx_file(8, {2}, "ab")), packed(idx_file(0x0d, {2}, noise(8))));
   });
   expect_error(ErrorCode::invalid_argument, "u8 [2,1]", [&] {

@@ -241,7 +241,7 @@ TEST_P(ImageRecords, OfAnUnknownVersionAreRefused) {
   std::string file = test::read_file(out_);
   file[8] = 3;
   test::sign_records(file);
-  EXPECT_THAT(verdict(file), HasSubstr("image records: version 3 is not known here"));
+  EXPECT_THAT(verdict(file), HasSubstr("image records: version 3 is not supported"));
 }
 
 INSTANTIATE_TEST_SUITE_P(Kinds, ImageRecords, packed_kinds(), name_of_kind);

@@ -84,8 +84,8 @@ TEST(TarCorners, RepeatedAndScatteredMembers) {
   EXPECT_EQ(cause_of(tar_member("a.jpg", "1") + tar_member("a.JPG", "2")),
             "!the sample \"a\" has two members .jpg");
   const auto apart = [](const std::string& key, int byte) {
-    return Values{"!the members of the sample \"" + key + "\" are apart: more of them at byte " +
-                  std::to_string(byte)};
+    return Values{"!the members of the sample \"" + key +
+                  "\" are not adjacent: more of them at byte " + std::to_string(byte)};
   };
   const SourcePtr interleaved =
       tar_source({tar_member("a.jpg", "A") + tar_member("b.jpg", "B") + tar_member("a.cls", "1") +

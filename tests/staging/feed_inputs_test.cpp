@@ -158,9 +158,10 @@ TEST(FeedInputs, SaysWhyAModeOrAnEndHasNoMeaning) {
             "FeedMode::sharded: take[2] would give other rows, made of a shard of its elements; "
             "use FeedMode::per_tower, or give a dataset for each tower");
   EXPECT_EQ(text(range(9).batch(4).unbatch(), {}),
-            "a feed takes batches, and what unbatch[2] gives need not be any; put it in front of "
-            "batch[1], or batch again behind it");
-  EXPECT_EQ(text(range(9), {}), "a feed takes batches, and the dataset ends with range");
+            "a feed takes batches, but unbatch[2] may give something else; put it before batch[1], "
+            "or batch again after it");
+  EXPECT_EQ(text(range(9), {}),
+            "a feed takes batches, but the dataset ends with range: add batch (--batch)");
 }
 
 // One shard has all that is left, for more towers than it would have slots for.

@@ -133,7 +133,7 @@ TEST(Interrupts, ProcessThatDoesNotEnd) {
       wait_for_the_end();
       _exit(kDone);
     };
-    EXPECT_EXIT(run(), ExitedWithCode(128 + signal), "did not end");
+    EXPECT_EXIT(run(), ExitedWithCode(128 + signal), "did not stop in time");
   }
 }
 

@@ -150,9 +150,9 @@ TEST(PipelineFlags, RefuseWithTheFlag) {
       {"--range 3 --on-error ignore",
        "must be one of fail, skip, retry, got \"ignore\" (--on-error)"},
       {"--range 3 --max-errors 200%", "(--max-errors)"},
-      {"--range 3 --no-header", "is no option of --range (--no-header)"},
-      {"--range 3 --drop-remainder", "no stage that it could apply to (--drop-remainder)"},
-      {"--range 3 --pipeline x.toml", "takes the place of"},
+      {"--range 3 --no-header", "is not an option of --range (--no-header)"},
+      {"--range 3 --drop-remainder", "applies to no stage of this pipeline (--drop-remainder)"},
+      {"--range 3 --pipeline x.toml", "replaces the flags for"},
       {"--images d --resize 0", "(--resize)"},
   };
   for (const auto& c : kCases) {

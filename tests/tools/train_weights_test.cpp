@@ -55,7 +55,7 @@ TEST(TrainWeights, LinesInRefusals) {
       {"\"cat\"1\n", "expected NAME,WEIGHT"},
       {"\"cat,1\n", "weights.csv:1"},
       {"\"\",1\n", "expected NAME,WEIGHT"},
-      {"cat,1\n\"dog\",\"x\"\n", "a weight is a finite number, 0 or more, not \"x\""},
+      {"cat,1\n\"dog\",\"x\"\n", "a weight must be a finite number, 0 or more, not \"x\""},
       {"cat,1\ndog,-1\n", "weights.csv:2"},
       {"\xef\xbb\xbf\n", "there are no weights"},
       {std::string("\xff\xfe"

@@ -184,14 +184,14 @@ const std::vector<Case>& cases() {
       {"a_slow_link",
        {.workers = 2, .threads = 4, .link = 60e6},
        "network",
-       {"The network to input workers limits the run: 57.1 MiB/s come over it",
+       {"The network to input workers limits the run: 57.1 MiB/s arrive",
         "fewer bytes (u8 images that are finished on the device, --wire lz4)",
         "an answer of 976.6 KiB"},
        [](Situation& made) { made.link *= 1000; }},
       {"a_long_way",
        {.bytes = 1e5, .latency_s = 0.05},
        "network",
-       {"The way to input workers limits the run", "100 ms", "the 6 groups", "nearer",
+       {"The latency to input workers limits the run", "100 ms", "the 6 groups", "nearer",
         "11 workers instead of 1"},
        [](Situation& made) { made.latency_s /= 1000; }},
       {"a_slow_consumer", {.threads = 4, .step_s = 0.02}, "step", {"The consumer limits"}, nullptr},
@@ -263,7 +263,7 @@ TEST(OfWorkers, MissingWorkers) {
   report.stats.workers[1].connected = false;
   report.stats.workers[1].problem = "not_found: it was not reached";
   EXPECT_THAT(verdict(report).text,
-              HasSubstr("1 of 2 input workers is not there: host:7071: not_found: it was not"));
+              HasSubstr("1 of 2 input workers is not available: host:7071: not_found: it was not"));
 }
 
 TEST(OfWorkers, VerdictOfTowers) {

@@ -82,7 +82,7 @@ TEST(SafeTensors, InvalidFiles) {
       {header_file("{}").substr(0, 9), "longer than"},
       {header_file("[]"), "does not begin with {"},
       {header_file(" {}"), "does not begin with {"},
-      {header_file("{"), "no JSON"},
+      {header_file("{"), "not JSON"},
       {header_file(R"({"a":1,"a":2})"), "twice"},
       {header_file(R"({"a":{"b":{"c":{"d":{"e":{}}}}}})"), "nested"},
       {header_file(R"({"a":1})"), "incomplete"},
@@ -91,8 +91,8 @@ TEST(SafeTensors, InvalidFiles) {
       {header_file(entry("F32", "[1]", "[4,0]"), "1234"), "outside"},
       {header_file(entry("F32", "[2]", "[0,4]"), "1234"), "does not fit"},
       {header_file(entry("X9", "[1]", "[0,4]"), "1234"), "unknown dtype"},
-      {header_file(entry("F32", "[-1]", "[0,4]"), "1234"), "no whole number"},
-      {header_file(entry("F32", "[1.5]", "[0,4]"), "1234"), "no whole number"},
+      {header_file(entry("F32", "[-1]", "[0,4]"), "1234"), "not an integer"},
+      {header_file(entry("F32", "[1.5]", "[0,4]"), "1234"), "not an integer"},
       {header_file(entry("F32", "[4294967296,4294967296,4]", "[0,0]")), "too large"},
       {header_file(entry("F32", "[9223372036854775808]", "[0,0]")), "too large"},
       {header_file(entry("F32", "[1,1,1,1,1,1,1]", "[0,4]"), "1234"), "too many"},
@@ -297,7 +297,8 @@ TEST(Export, WritesTheVariablesAlone) {
   options.seed = 77;
   Trainer again(maker<Hidden>(), points(40), std::nullopt, options);
   EXPECT_EQ(again.run(nobody).digest, trainer.variables().digest());
-  expect_error(ErrorCode::invalid_argument, "variable fc/weights is not in the file, which is of",
+  expect_error(ErrorCode::invalid_argument,
+               "variable fc/weights is not in the file, which belongs to",
                [&] { Trainer other(maker<test::Linear>(), points(40), std::nullopt, options); });
 }
 
@@ -356,9 +357,10 @@ TEST(Export, OtherFloats) {
     const std::string path = folder.write("wrong", file);
     expect_error(ErrorCode::invalid_argument, text, [&] { import_variables(into, path, true); });
   };
-  refused(file_of<double>(from, DType::f64, [](float) { return 1e300; }), "a number beyond f32");
+  refused(file_of<double>(from, DType::f64, [](float) { return 1e300; }),
+          "a number beyond the range of f32");
   refused(file_of<std::int32_t>(from, DType::i32, [](float) { return 1; }),
-          "is i32, and not floats");
+          "is i32, not floating point");
 }
 
 }  // namespace checkpoint_test

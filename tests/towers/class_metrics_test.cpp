@@ -120,7 +120,7 @@ TEST(ClassMetrics, WrongLabels) {
   const std::vector<float> scores{0.4F, 0.6F};
   const Array one = Array::view(scores.data(), {1, 2});
   for (const std::int64_t label : {-1, 2})
-    expect_error(ErrorCode::mismatch, "is none of 2 classes",
+    expect_error(ErrorCode::mismatch, "is not one of 2 classes",
                  [&] { metrics.add(one, std::vector<std::int64_t>{label}, {}, 1); });
   const std::vector<float> three{0.4F, 0.3F, 0.3F};
   expect_error(ErrorCode::invalid_argument, "a model of 2 classes", [&] {

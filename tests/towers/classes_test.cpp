@@ -97,7 +97,7 @@ TEST(Classes, AreKeptAsText) {
   EXPECT_EQ(classes_in(text_of_classes(names)), names);
   EXPECT_THAT(classes_in(text_of_classes({"x\xff"})), ElementsAre("x\xef\xbf\xbd"));
   for (const char* wrong : {"", "{}", "[1]", "[\"a\"", "null"})
-    expect_error(ErrorCode::data_loss, "no list of names",
+    expect_error(ErrorCode::data_loss, "not a list of names",
                  [&] { static_cast<void>(classes_in(wrong)); });
 }
 
@@ -184,7 +184,7 @@ TEST(Classes, SingleClass) {
               {.name = "zeros",
                .output = Spec({{"image", DType::f32, {1, 1, 4}}, {"label", DType::i64, {}}})});
   Trainer trainer(maker<Linear>(), data, std::nullopt, options_in("", 1));
-  EXPECT_EQ(log.count("the training data have one class alone, only"), 1U);
+  EXPECT_EQ(log.count("the training data have only one class, only"), 1U);
 }
 
 }  // namespace

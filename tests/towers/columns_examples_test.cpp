@@ -118,7 +118,7 @@ TEST(ColumnsExamples, BadExample) {
   EXPECT_NE(batches(true, OnError::fail).find("error"), std::string::npos);
   EXPECT_EQ(batches(true, OnError::skip).find("error"), std::string::npos);
   penstock::test::expect_error(
-      ErrorCode::mismatch, "column day: 9 in feature day is none of its 7 ids", [] {
+      ErrorCode::mismatch, "column day: 9 in feature day is not one of its 7 ids", [] {
         for (Element& batch :
              transform_columns(records(20, true), columns()).ragged_batch(20).iterate())
           static_cast<void>(batch);

@@ -174,36 +174,36 @@ TEST(Columns, InvalidColumns) {
        }},
       {"column age: the default of a feature of i64 must be a whole number",
        [] { numeric_column("age", {.dtype = DType::i64, .default_value = {0.5}}); }},
-      {"column age_bucketized: boundaries must rise",
+      {"column age_bucketized: boundaries must increase",
        [&] {
          bucketized_column(age, {1, 1});
        }},
-      {"column word: buckets are made of a numeric column", [&] { bucketized_column(word, {1}); }},
+      {"column word: buckets need a numeric column", [&] { bucketized_column(word, {1}); }},
       {"column word: feature word must be of bytes or i64, not f32",
        [] { hash_bucket_column("word", 10, {.dtype = DType::f32}); }},
       {"column word: needs at least one bucket", [] { hash_bucket_column("word", 0); }},
-      {"column day: its default is none of its buckets",
+      {"column day: its default is not one of its buckets",
        [] { identity_column("day", 7, {.default_value = 7}); }},
       {"column job: \"a\" is in its vocabulary twice",
        [] {
          vocabulary_column("job", {"a", "a"});
        }},
-      {"column job: \"a\" in its vocabulary is no i64",
+      {"column job: \"a\" in its vocabulary is not an i64",
        [] { vocabulary_column("job", {"a"}, {.dtype = DType::i64}); }},
-      {"column job: has a default or buckets for what is out of its vocabulary, not both",
+      {"column job: can have a default or out-of-vocabulary buckets, not both",
        [] { vocabulary_column("job", {"a"}, {.default_value = 0, .oov_buckets = 1}); }},
       {"column age_X_word: age has no ids",
        [&] {
          crossed_column({age, "word"}, 10);
        }},
-      {"column day_X_word: word is hashed already",
+      {"column day_X_word: word is already hashed",
        [&] {
          crossed_column({day, word}, 10);
        }},
       {"column word: a cross needs at least two keys", [&] { crossed_column({"word"}, 10); }},
       {"column word_weighted_by_w: weights w must be of f32 or i64, not bytes",
        [&] { weighted_column(word, "w", DType::bytes); }},
-      {"column age: an indicator is of a categorical column", [&] { indicator_column(age); }},
+      {"column age: an indicator needs a categorical column", [&] { indicator_column(age); }},
       {"column word_embedding: needs a dimension", [&] { embedding_column(word, {}); }},
       {"column word: has 10 ids, and day 7: they can't share a table",
        [&] {
@@ -242,7 +242,7 @@ TEST(Columns, MismatchedData) {
 }
 
 TEST(Columns, MismatchedExamples) {
-  expect_error(ErrorCode::mismatch, "column day: 7 in feature day is none of its 7 ids", [] {
+  expect_error(ErrorCode::mismatch, "column day: 7 in feature day is not one of its 7 ids", [] {
     ids(example({{"day", numbers({3, 7})}}), identity_column("day", 7));
   });
   const ColumnPtr weighted = weighted_column(hash_bucket_column("word", 10), "w");
@@ -277,12 +277,12 @@ TEST(InputLayer, RefusesWhatItCantHave) {
   refused("column day: has ids", [&] { InputLayer(tables, {day}); });
   refused("column steps_indicator: is a sequence",
           [&] { InputLayer(tables, {indicator_column(steps)}); });
-  refused("column day_indicator: comes twice", [&] {
+  refused("column day_indicator: is used twice", [&] {
     InputLayer(tables, {indicator_column(day), indicator_column(day)});
   });
-  refused("column day_indicator: is dense already",
+  refused("column day_indicator: is already dense",
           [&] { LinearModel(tables, {indicator_column(day)}, 1); });
-  refused("column day_indicator: is no sequence",
+  refused("column day_indicator: is not a sequence",
           [&] { SequenceLayer(tables, {indicator_column(day)}); });
 }
 

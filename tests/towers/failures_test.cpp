@@ -99,7 +99,7 @@ TEST_P(Failures, LossThatIsNoNumber) {
   const std::optional<Error> error = outcome(maker<Hidden>(), points(100), options);
   ASSERT_TRUE(error);
   EXPECT_EQ(error->code(), ErrorCode::diverged);
-  EXPECT_THAT(error->what(), testing::HasSubstr("the loss is no number at step"));
+  EXPECT_THAT(error->what(), testing::HasSubstr("the loss is not a number at step"));
 }
 
 TEST_P(Failures, CountOfDivergedSteps) {
@@ -162,9 +162,9 @@ TEST_P(Failures, LabelOutOfRange) {
   const std::optional<Error> error = outcome(maker<Linear>(), bad, options_for(1, 4));
   ASSERT_TRUE(error);
   EXPECT_EQ(error->code(), ErrorCode::mismatch);
-  EXPECT_THAT(error->what(),
-              testing::HasSubstr(GetParam() == Place::host ? "label 7 in row 0 is none of 3 classes"
-                                                           : "in the batch of step 0"));
+  EXPECT_THAT(error->what(), testing::HasSubstr(GetParam() == Place::host
+                                                    ? "label 7 in row 0 is not one of 3 classes"
+                                                    : "in the batch of step 0"));
 }
 
 TEST_P(Failures, BadElement) {

@@ -208,7 +208,7 @@ TEST(BestExport, RefusesAFileThatDoesNotSay) {
   export_variables(store, path);
   expect_error(ErrorCode::invalid_argument, "does not say", [&] { open(Measure::loss, true); });
   folder.write("best", "variables");
-  expect_error(ErrorCode::invalid_argument, "no file of variables",
+  expect_error(ErrorCode::invalid_argument, "not a file of variables",
                [&] { open(Measure::loss, true); });
 }
 
@@ -248,7 +248,8 @@ TEST(Follower, SecondFollowerAndOtherModel) {
   train(run_in(folder.path(), 10, 5));
   {
     const EvaluationLog other(folder.path());
-    expect_error(ErrorCode::unavailable, "one is enough", [&] { followed(follow(folder.path())); });
+    expect_error(ErrorCode::unavailable, "one evaluator is enough",
+                 [&] { followed(follow(folder.path())); });
   }
   FollowObserver nobody;
   expect_error(ErrorCode::invalid_argument, "variable fc/weights is not in the file", [&] {
@@ -268,7 +269,7 @@ TEST(RunFolder, TellsTheEnd) {
   EXPECT_EQ(read_finished(folder.path()), std::nullopt);
   for (const char* damaged : {"", "{", "[]", "{\"step\":-1}", "{\"step\":1,\"epochs\":\"8\"}"}) {
     folder.write("finished", damaged);
-    expect_error(ErrorCode::data_loss, "does not tell", [&] { read_finished(folder.path()); });
+    expect_error(ErrorCode::data_loss, "the file lacks", [&] { read_finished(folder.path()); });
   }
 }
 

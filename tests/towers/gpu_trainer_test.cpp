@@ -212,7 +212,7 @@ TEST(GpuTrainer, UnsupportedOptions) {
   refused(options, "towers on host devices compute in f32");
   options = options_for(1, 4);
   options.devices = {make_threads_device(0)};
-  refused(options, "a network computes on host and cuda devices");
+  refused(options, "a network computes only on host and cuda devices");
 }
 
 }  // namespace

@@ -128,7 +128,7 @@ TEST(EmbeddingBag, AveragesWhatIsNamed) {
   bag.backward(array_of({3, 2}, {2, 4, 100, 100, 1, 1}));
   EXPECT_EQ(list(table.gradient), (std::vector<float>{1, 2, 1, 1, 1, 2}));
   const std::vector<std::int64_t> wrong{0, 3, 1};
-  expect_error(ErrorCode::invalid_argument, "id 3 of sample 1 is none of 3",
+  expect_error(ErrorCode::invalid_argument, "id 3 of sample 1 is not one of 3",
                [&] { bag.forward(wrong, 3); });
 }
 
@@ -143,7 +143,7 @@ TEST(SoftmaxLoss, IsTheMeanOverValidRowsAndSaysWhichLabelIsWrong) {
   const auto share = static_cast<float>(1 / (1 + std::exp(-2.0)));
   const std::vector<float> expected{0.25F, -0.25F, (share - 1) / 2, (1 - share) / 2, 0, 0};
   EXPECT_THAT(gradient, testing::Pointwise(testing::FloatNear(1e-6F), expected));
-  expect_error(ErrorCode::mismatch, "label 2 in row 1 is none of 2 classes", [&] {
+  expect_error(ErrorCode::mismatch, "label 2 in row 1 is not one of 2 classes", [&] {
     loss.forward(logits, std::vector<std::int64_t>{1, 2, 0}, pass);
   });
   // Large logits do not overflow.

@@ -147,9 +147,9 @@ TEST(ModelInput, WrongLabelInReadyData) {
     std::vector<std::int64_t> labels;
     std::string message;
   } cases[] = {
-      {{0, 1, 10, 2}, "label 10 is none of 10 classes (tensors record 2"},
-      {{-1, 1, 0, 2}, "label -1 is none of 10 classes (tensors record 0"},
-      {{3, 1, 0, 123456789012}, "label 123456789012 is none of 10 classes (tensors record 3"}};
+      {{0, 1, 10, 2}, "label 10 is not one of 10 classes (tensors record 2"},
+      {{-1, 1, 0, 2}, "label -1 is not one of 10 classes (tensors record 0"},
+      {{3, 1, 0, 123456789012}, "label 123456789012 is not one of 10 classes (tensors record 3"}};
   for (const auto& [labels, message] : cases) {
     const Dataset data =
         tensors({{"image", image}, {"label", Tensor::of<std::int64_t>({4}, labels)}});

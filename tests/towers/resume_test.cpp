@@ -96,13 +96,13 @@ TEST(GoingOn, LongerRunWithASchedule) {
   EXPECT_EQ(run(10).first.steps, 10U);
   const penstock::test::LogCapture log;
   const auto [result, last] = run(30);
-  EXPECT_EQ(log.count("cosine:0.02 is over 30 steps from here on, before over 10"), 1U);
+  EXPECT_EQ(log.count("cosine:0.02 now spans 30 steps; before, it spanned 10"), 1U);
   EXPECT_EQ(result.resumed_at, 10U);
   EXPECT_EQ(result.steps, 30U);
   EXPECT_EQ(last.step, 29U);
   EXPECT_EQ(last.rate, Schedule::parse("cosine:0.02").over(30).at(29));
   EXPECT_EQ(run(30).first.steps, 30U);
-  EXPECT_EQ(log.count("from here on"), 1U) << "a run of the same length says nothing";
+  EXPECT_EQ(log.count("now spans"), 1U) << "a run of the same length says nothing";
 }
 
 TEST(GoingOn, StepsOfOtherTowers) {
@@ -138,7 +138,7 @@ TEST(GoingOn, StepsOfOtherTowers) {
   options.feed.mode = FeedMode::split;
   options.virtual_towers = 4;
   expect_error(ErrorCode::invalid_argument,
-               "with as many rows an update as 2 towers of 8 rows, not 4 towers of 8 rows",
+               "with as many rows in an update as 2 towers of 8 rows, not 4 towers of 8 rows",
                [&] { train(options); });
 }
 
@@ -170,8 +170,8 @@ TEST(GoingOn, KeepNoVariablesThatAreNoNumbers) {
     options.checkpoint_every = 2;
     options.strategy.update.clip_norm = clip_norm;
     const std::string text = clip_norm > 0
-                                 ? "the norm of the gradients is no number at step 4"
-                                 : "fc/weights has values that are no numbers after step 5";
+                                 ? "the norm of the gradients is not a number at step 4"
+                                 : "fc/weights has values that are not numbers after step 5";
     expect_error(ErrorCode::diverged, text, [&] {
       Trainer trainer(maker<Burst>(), points(200), std::nullopt, options);
       trainer.run(nobody);

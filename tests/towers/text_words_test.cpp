@@ -77,7 +77,7 @@ TEST(TextWords, OfWhatIsNoUtf8AreRefusedWithThePlace) {
   if (!has_unicode()) GTEST_SKIP() << "this build has no ICU";
   for (const std::string& wrong : {std::string("ab\xFF"), std::string("ab\xE5\xAD"),
                                    std::string("ab\xC0\x80"), std::string("ab\xED\xA0\x80")})
-    expect_error(ErrorCode::mismatch, "no UTF-8 from its byte 2 on", [&] { words_of(wrong); });
+    expect_error(ErrorCode::mismatch, "not UTF-8 from byte 2 on", [&] { words_of(wrong); });
 }
 
 }  // namespace

@@ -380,7 +380,7 @@ TEST(Trainer, InvalidOptions) {
         o.batch = 100;
         o.strategy.update.schedule = Schedule::parse("cosine:1");
       },
-      "8 records make no batch of 100");
+      "8 records are fewer than a batch of 100");
 }
 
 /// The contents of a run's checkpoints, by name.

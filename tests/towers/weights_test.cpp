@@ -99,12 +99,12 @@ TEST(Weights, InvalidWeights) {
   TrainOptions options = options_for(1, 4);
   for (const double wrong : {-1.0, std::nan("")}) {
     options.class_weights = {{"1", wrong}};
-    expect_error(ErrorCode::mismatch, "is no weight", [&] { train(points(40), options); });
+    expect_error(ErrorCode::mismatch, "is not a weight", [&] { train(points(40), options); });
   }
   options.class_weights = {{"cat", 1}};
-  expect_error(ErrorCode::invalid_argument, "a weight for a class cat",
+  expect_error(ErrorCode::invalid_argument, "a weight for class cat",
                [&] { train(points(40), options); });
-  expect_error(ErrorCode::invalid_argument, "a weight for a class dog, which there is not", [] {
+  expect_error(ErrorCode::invalid_argument, "a weight for class dog, which does not exist", [] {
     labelled(points(4), {"cat"}, {{"dog", 1}}, "the data");
   });
   expect_error(ErrorCode::invalid_argument, "have no labels", [] {
@@ -125,7 +125,7 @@ TEST(Weights, AreTheRunsThatGoesOn) {
   expect_error(ErrorCode::invalid_argument, "weight of classes is 0 2, 2 0.5, not 0 3",
                [&] { train(points(40), options); });
   options.class_weights = {};
-  expect_error(ErrorCode::invalid_argument, "which this one has not",
+  expect_error(ErrorCode::invalid_argument, "which this run does not have",
                [&] { train(points(40), options); });
 }
 

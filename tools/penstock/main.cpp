@@ -49,7 +49,7 @@ UsageError unexpected(const CLI::App& program) {
   }
   const std::string word = left.empty() ? "" : left.front();
   for (const CLI::App* other : app.get_subcommands({})) known.push_back(other->get_name());
-  if (known.empty()) return UsageError("nothing takes " + in_quotes(word));
+  if (known.empty()) return UsageError("unexpected argument " + in_quotes(word));
   return UsageError("there is no subcommand " + word + suggestion(word, known));
 }
 
@@ -73,9 +73,9 @@ int run(int argc, char** argv) {
   CLI::App program("An asynchronous input pipeline for GPU towers.", "penstock");
   program.set_version_flag("--version", version() + "\n" + features());
   bool limits = false;
-  program.add_flag("--limits", limits, "print what untrusted bytes may ask for");
+  program.add_flag("--limits", limits, "print the limits on untrusted input");
   program.require_subcommand(0, 1);
-  program.footer("penstock help SUBCOMMAND tells more.");
+  program.footer("Run 'penstock help SUBCOMMAND' for details.");
   std::vector<std::unique_ptr<Command>> commands;
   for (const auto make :
        {make_profile, make_explain, make_inspect, make_verify, make_check_determinism, make_replay,
@@ -160,6 +160,6 @@ int main(int argc, char** argv) {
   const int code = tool::run_on_large_stack([&] { return tool::guarded_run(argc, argv); });
   // Until now, output may still be in a buffer, so a full disk shows here at the latest.
   if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return code;
-  std::fputs("penstock: can't write to the standard output\n", stderr);
+  std::fputs("penstock: can't write to standard output\n", stderr);
   return code == tool::kOk ? int{tool::kFailed} : code;
 }

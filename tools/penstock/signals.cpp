@@ -54,9 +54,8 @@ void explain_bus_error(int signal, siginfo_t* info, void*) noexcept {
   if (to_terminal) say(Canvas::kRestore);
   say("penstock: ");
   say_name(file);
-  say(" was cut short, or its device failed, while --io mmap had it mapped; with --io pread that "
-      "is "
-      "an error of the records concerned\n");
+  say(" was truncated, or its device failed, while --io mmap had it mapped; with --io pread, only "
+      "the records concerned fail\n");
   ::_exit(kFailed);
 }
 

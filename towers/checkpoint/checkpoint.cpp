@@ -80,7 +80,7 @@ std::uint64_t number_at(const SafeTensors& file, const std::string& key) {
   std::uint64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size())
-    throw Error(ErrorCode::data_loss, key + " is no number");
+    throw Error(ErrorCode::data_loss, key + " is not a number");
   return value;
 }
 
@@ -93,7 +93,7 @@ std::string read_file(const std::string& path) {
   if (is_remote(path)) return read_stored(path);
   std::ifstream in(path, std::ios::binary | std::ios::ate);
   const std::streamoff size = in ? static_cast<std::streamoff>(in.tellg()) : -1;
-  if (size < 0) throw Error(ErrorCode::unavailable, "can't open it");
+  if (size < 0) throw Error(ErrorCode::unavailable, "can't open the file");
   std::string contents(static_cast<std::size_t>(size), '\0');
   in.seekg(0);
   in.read(contents.data(), size);
@@ -116,8 +116,9 @@ SafeTensors checked(SafeTensors file) {
 void load(const SafeTensors& file, const std::string& name, Gpu* gpu, Array& into,
           bool cast = false) {
   if (!file.has(name))
-    throw Error(ErrorCode::invalid_argument,
-                "variable " + name + " is not in the file, which is of another model (--model)");
+    throw Error(
+        ErrorCode::invalid_argument,
+        "variable " + name + " is not in the file, which belongs to another model (--model)");
   const NamedTensor& tensor = file.at(name);
   if (!(tensor.shape == into.shape()))
     throw Error(ErrorCode::invalid_argument, "variable " + name + " has shape " +
@@ -227,9 +228,9 @@ void Checkpoints::save(VariableStore& store, Strategy& strategy, const RunPositi
       named.add(slot_name(*store.of(0)[v], s), slots.gpu, slots.arrays[s]);
   }
   if (const std::string wrong = no_number_in(named); !wrong.empty()) {
-    const std::string text =
-        wrong + " has values that are no numbers after step " + std::to_string(position.step) +
-        ", so that no checkpoint is kept of it; a lower learning rate may help";
+    const std::string text = wrong + " has values that are not numbers after step " +
+                             std::to_string(position.step) +
+                             ", so no checkpoint of it is kept; a lower learning rate may help";
     if (stop_if_diverged) throw Error(ErrorCode::diverged, text);
     return log(LogLevel::warning, text);
   }

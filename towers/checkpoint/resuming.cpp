@@ -32,11 +32,11 @@ void check_towers(const StoredRun& found, const TrainOptions& options,
   };
   if (!makes_steps_of(options, towers, kept))
     throw Error(ErrorCode::invalid_argument,
-                "the checkpoint is of a run whose number of towers is " +
+                "the checkpoint is from a run whose number of towers is " +
                     std::to_string(kept.towers) + ", not " + std::to_string(towers) +
                     flags_of(kTowersSetting) +
-                    "; others make the same steps only where towers divide batches (feed split, "
-                    "and no epoch end stop) with as many rows an update as " +
+                    "; another number makes the same steps only if towers divide batches (feed "
+                    "split, and no epoch end stop) with as many rows in an update as " +
                     text(kept.towers, kept.batch) + ", not " + text(towers, options.batch));
   setting.erase(kTowersSetting);
   setting.erase(kBatchSetting);
@@ -61,12 +61,12 @@ RunPosition resume_from(const StoredRun& found, VariableStore& store, Strategy& 
   const std::string weighed = found.setting(kWeightsSetting);
   if (!weighed.empty() && !position.setting.contains(kWeightsSetting))
     throw Error(ErrorCode::invalid_argument,
-                "the checkpoint is of a run whose " + std::string(kWeightsSetting) + " is " +
-                    weighed + ", which this one has not" + flags_of(kWeightsSetting));
+                "the checkpoint is from a run whose " + std::string(kWeightsSetting) + " is " +
+                    weighed + ", which this run does not have" + flags_of(kWeightsSetting));
   const std::string was = found.setting(kStepsSetting);
   if (!now.empty() && !was.empty() && was != now.mapped())
-    log(LogLevel::warning, "schedule " + options.strategy.update.schedule.describe() + " is over " +
-                               now.mapped() + " steps from here on, before over " + was);
+    log(LogLevel::warning, "schedule " + options.strategy.update.schedule.describe() +
+                               " now spans " + now.mapped() + " steps; before, it spanned " + was);
   return position;
 }
 
@@ -86,14 +86,14 @@ std::vector<std::string> classes_to_learn(const Dataset& train, const StoredRun*
                                           const TrainOptions& options) {
   const std::vector<std::string> own = classes_of(train);
   if (own.size() == 1)
-    log(LogLevel::warning, std::string(kTrainingData) + " have one class alone, " + own.front() +
-                               ": there is nothing to tell apart");
+    log(LogLevel::warning, std::string(kTrainingData) + " have only one class, " + own.front() +
+                               ": there is nothing to classify");
   if (found != nullptr) {
     const std::vector<std::string> kept = found->classes();
     if (kept.empty()) return own;
     if (kept != own && is_served(options.strategy))
       throw Error(ErrorCode::invalid_argument,
-                  "the checkpoint is of a run on other classes than those of the training data");
+                  "the checkpoint is from a run with other classes than the training data");
     return kept;
   }
   if (options.initial_variables.empty() || own.empty()) return own;
@@ -101,8 +101,8 @@ std::vector<std::string> classes_to_learn(const Dataset& train, const StoredRun*
   if (kept.empty()) return own;
   for (const std::string& name : own) {
     if (std::ranges::find(kept, name) != kept.end()) continue;
-    log(LogLevel::warning, "the initial variables know no class " + name +
-                               ": labels count the classes of the training data");
+    log(LogLevel::warning,
+        "the initial variables know no class " + name + ": labels are those of the training data");
     return own;
   }
   return kept;

@@ -86,8 +86,7 @@ std::optional<Finished> read_finished(const std::string& folder) {
   const nlohmann::json json = nlohmann::json::parse(text, nullptr, false);
   const auto number = [&](const char* key) {
     if (!json.is_object() || !json.contains(key) || !json[key].is_number_unsigned())
-      throw Error(ErrorCode::data_loss, std::string("it does not tell its ") + key,
-                  {.shard = path});
+      throw Error(ErrorCode::data_loss, std::string("the file lacks ") + key, {.shard = path});
     return json[key].get<std::uint64_t>();
   };
   return Finished{number("step"), number("epochs"), number("max_steps")};

@@ -99,7 +99,7 @@ void check_settings(const std::map<std::string, std::string>& kept, bool exact,
     if (found == kept.end() && may_lack(key)) return;
     const std::string was = found == kept.end() ? "none" : found->second;
     if (was == value || (!exact && was == with_six_digits(value))) return;
-    throw Error(ErrorCode::invalid_argument, "the checkpoint is of a run whose " + key + " is " +
+    throw Error(ErrorCode::invalid_argument, "the checkpoint is from a run whose " + key + " is " +
                                                  was + ", not " + value + flags_of(key));
   };
   // The model first, because it decides about others.

@@ -70,11 +70,11 @@ class HeaderCheck final : public nlohmann::json_sax<Json> {
   bool start_array(std::size_t) override { return enter(); }
   bool end_array() override { return leave(); }
   bool key(std::string& name) override {
-    if (!names_.back().insert(name).second) refuse("its header names something twice");
+    if (!names_.back().insert(name).second) refuse("its header has a name twice");
     return true;
   }
   bool parse_error(std::size_t, const std::string&, const Json::exception&) override {
-    refuse("its header is no JSON");
+    refuse("its header is not JSON");
   }
 
  private:
@@ -96,12 +96,12 @@ Json parse_header(std::string_view text) {
   HeaderCheck check;
   Json::sax_parse(text, &check);
   Json header = Json::parse(text);
-  if (!header.is_object()) refuse("its header is no object");
+  if (!header.is_object()) refuse("its header is not an object");
   return header;
 }
 
 std::uint64_t whole(const Json& value) {
-  if (!value.is_number_unsigned()) refuse("a size is no whole number");
+  if (!value.is_number_unsigned()) refuse("a size is not an integer");
   return value.get<std::uint64_t>();
 }
 
@@ -161,13 +161,15 @@ std::vector<float> f32_values(const NamedTensor& tensor) {
     case DType::f64:
       convert(double(), [&](double value) {
         if (std::isfinite(value) && std::abs(value) > std::numeric_limits<float>::max())
-          throw Error(ErrorCode::invalid_argument, tensor.name + " has a number beyond f32");
+          throw Error(ErrorCode::invalid_argument,
+                      tensor.name + " has a number beyond the range of f32");
         return static_cast<float>(value);
       });
       break;
     default:
-      throw Error(ErrorCode::invalid_argument,
-                  tensor.name + " is " + std::string(name_of(tensor.dtype)) + ", and not floats");
+      throw Error(
+          ErrorCode::invalid_argument,
+          tensor.name + " is " + std::string(name_of(tensor.dtype)) + ", not floating point");
   }
   return values;
 }
@@ -227,7 +229,7 @@ SafeTensors::SafeTensors(std::string file) : file_(std::move(file)) {
       tensors_.push_back(parse_tensor(name, entry, data));
       continue;
     }
-    if (!entry.is_object()) refuse("its metadata are no object");
+    if (!entry.is_object()) refuse("its metadata are not an object");
     for (const auto& [key, value] : entry.items()) {
       if (!value.is_string()) refuse("its metadata are not all text");
       metadata_.emplace(key, value.get<std::string>());

@@ -52,7 +52,7 @@ void StoredCheckpoints::load() {
   const std::optional<std::string> text = load_state(path);
   if (!text) return;
   const auto damaged = [&] {
-    return Error(ErrorCode::data_loss, "it is no list of checkpoints", {.shard = path});
+    return Error(ErrorCode::data_loss, "it is not a list of checkpoints", {.shard = path});
   };
   std::istringstream lines(*text);
   std::string line;
@@ -107,7 +107,7 @@ void StoredCheckpoints::remove_unlisted() {
   try {
     found = default_file_system()->glob(folder_ + "/step-*.safetensors");
   } catch (const Error& error) {
-    log(LogLevel::warning, std::string("what killed runs left stays: ") + error.what());
+    log(LogLevel::warning, std::string("leftovers of killed runs stay: ") + error.what());
   }
   for (const std::string& path : found) {
     const bool listed = std::any_of(files_.begin(), files_.end(),

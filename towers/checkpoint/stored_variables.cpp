@@ -26,7 +26,7 @@ std::map<std::string, std::string> metadata_of(const std::string& path) {
     text = read_stored(path);
   } else {
     std::ifstream in(path, std::ios::binary);
-    if (!in) throw Error(ErrorCode::not_found, "can't open it", {.shard = path});
+    if (!in) throw Error(ErrorCode::not_found, "can't open the file", {.shard = path});
     text.assign(std::istreambuf_iterator<char>(in), {});
   }
   try {
@@ -49,7 +49,8 @@ StoredVariables load_stored(VariableStore& store, const std::string& path) {
   if (in_store || std::filesystem::is_directory(path, ignored)) {
     const std::optional<StoredRun> newest = Checkpoints(path, true).newest();
     if (!newest)
-      throw Error(ErrorCode::not_found, "there is no whole checkpoint in it", {.shard = path});
+      throw Error(ErrorCode::not_found, "there is no complete checkpoint in this folder",
+                  {.shard = path});
     return restored(*newest, store);
   }
   const std::map<std::string, std::string> metadata = metadata_of(path);

@@ -20,7 +20,7 @@ void require_column(bool holds, const std::string& column, const std::string& wh
 }
 
 void require_hash(const std::string& column) {
-  require_column(has_fingerprint64(), column, "needs libfarmhash, which this build has not");
+  require_column(has_fingerprint64(), column, "needs libfarmhash, which this build does not have");
 }
 
 std::shared_ptr<Column> categorical(Kind kind, const std::string& key, std::int64_t buckets,
@@ -108,14 +108,13 @@ ColumnPtr numeric_column(const std::string& key, NumericOptions options) {
 
 ColumnPtr bucketized_column(const ColumnPtr& source, std::vector<float> boundaries) {
   require_column(source != nullptr && source->kind == Kind::numeric && !source->sequence,
-                 source == nullptr ? "bucketized" : source->name,
-                 "buckets are made of a numeric column");
+                 source == nullptr ? "bucketized" : source->name, "buckets need a numeric column");
   const std::string name = source->name + "_bucketized";
   require_column(!boundaries.empty(), name, "needs boundaries");
   require_column(
       std::ranges::adjacent_find(boundaries, std::greater_equal<>()) == boundaries.end() &&
           std::ranges::none_of(boundaries, [](float b) { return std::isnan(b); }),
-      name, "boundaries must rise");
+      name, "boundaries must increase");
   auto column = std::make_shared<Column>();
   column->kind = Kind::bucketized;
   column->name = name;
@@ -134,7 +133,7 @@ ColumnPtr identity_column(const std::string& key, std::int64_t buckets,
   const auto column = categorical(Kind::identity, key, buckets, options);
   require_column(
       !options.default_value || (*options.default_value >= 0 && *options.default_value < buckets),
-      key, "its default is none of its buckets");
+      key, "its default is not one of its buckets");
   column->default_value = options.default_value;
   return column;
 }
@@ -152,13 +151,13 @@ ColumnPtr vocabulary_column(const std::string& key, const std::vector<std::strin
   require_column(!words.empty(), key, "its vocabulary is empty");
   require_column(options.oov_buckets >= 0, key, "the number of buckets is negative");
   require_column(!options.default_value || options.oov_buckets == 0, key,
-                 "has a default or buckets for what is out of its vocabulary, not both");
+                 "can have a default or out-of-vocabulary buckets, not both");
   if (options.oov_buckets > 0) require_hash(key);
   const auto size = static_cast<std::int64_t>(words.size());
   const auto column = categorical(Kind::vocabulary, key, size + options.oov_buckets, options);
   require_column(
       !options.default_value || (*options.default_value >= -1 && *options.default_value < size),
-      key, "its default is none of its words");
+      key, "its default is not one of its words");
   column->default_value = options.default_value;
   column->oov_buckets = options.oov_buckets;
   auto vocabulary = std::make_shared<Column::Vocabulary>();
@@ -173,7 +172,7 @@ ColumnPtr vocabulary_column(const std::string& key, const std::vector<std::strin
       std::int64_t number = 0;
       const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), number);
       require_column(error == std::errc() && end == word.data() + word.size(), key,
-                     "\"" + word + "\" in its vocabulary is no i64");
+                     "\"" + word + "\" in its vocabulary is not an i64");
       is_new = vocabulary->numbers.emplace(number, id).second;
     } else {
       is_new = vocabulary->words.emplace(word, id).second;
@@ -186,11 +185,10 @@ ColumnPtr vocabulary_column(const std::string& key, const std::vector<std::strin
 
 ColumnPtr weighted_column(const ColumnPtr& source, const std::string& key, DType dtype) {
   require_column(source != nullptr && source->is_categorical() && source->kind != Kind::weighted,
-                 source == nullptr ? key : source->name,
-                 "weights are of a categorical column's ids");
+                 source == nullptr ? key : source->name, "weights need a categorical column");
   const std::string name = source->name + "_weighted_by_" + key;
   require_column(source->kind != Kind::bucketized && source->kind != Kind::crossed, name,
-                 "weights are of a column that reads a feature");
+                 "weights need a column that reads a feature");
   require_column(!key.empty(), name, "the key of the weights is empty");
   require_column(dtype == DType::f32 || dtype == DType::i64, name,
                  "weights " + key + " must be of f32 or i64, not " + std::string(name_of(dtype)));
@@ -236,7 +234,7 @@ ColumnPtr crossed_column(const std::vector<CrossKey>& keys, std::int64_t buckets
     require_column(key.column->is_categorical(), column->name,
                    name + " has no ids: put it into buckets");
     require_column(key.column->kind != Kind::hash_bucket, column->name,
-                   name + " is hashed already: cross the feature itself");
+                   name + " is already hashed: cross the feature itself");
     require_column(key.column->kind != Kind::weighted, column->name, name + " has weights");
     require_column(!key.column->sequence, column->name, name + " is a sequence");
   }
@@ -249,7 +247,7 @@ ColumnPtr crossed_column(const std::vector<CrossKey>& keys, std::int64_t buckets
 ColumnPtr indicator_column(const ColumnPtr& source) {
   require_column(source != nullptr && source->is_categorical(),
                  source == nullptr ? "indicator" : source->name,
-                 "an indicator is of a categorical column");
+                 "an indicator needs a categorical column");
   auto column = std::make_shared<Column>();
   column->kind = Kind::indicator;
   column->name = source->name + "_indicator";
@@ -261,7 +259,7 @@ ColumnPtr indicator_column(const ColumnPtr& source) {
 ColumnPtr embedding_column(const ColumnPtr& source, EmbeddingOptions options) {
   require_column(source != nullptr && source->is_categorical(),
                  source == nullptr ? "embedding" : source->name,
-                 "an embedding is of a categorical column");
+                 "an embedding needs a categorical column");
   auto column = std::make_shared<Column>();
   column->kind = Kind::embedding;
   column->name = source->name + "_embedding";
@@ -276,12 +274,12 @@ ColumnPtr embedding_column(const ColumnPtr& source, EmbeddingOptions options) {
 std::vector<ColumnPtr> shared_embedding_columns(const std::vector<ColumnPtr>& categoricals,
                                                 EmbeddingOptions options) {
   require_column(categoricals.size() >= 2, "shared embedding",
-                 "a table is shared by two columns or more");
+                 "a shared table needs at least two columns");
   std::vector<std::string> names;
   for (const ColumnPtr& column : categoricals) {
     require_column(column != nullptr && column->is_categorical(),
                    column == nullptr ? "shared embedding" : column->name,
-                   "an embedding is of a categorical column");
+                   "an embedding needs a categorical column");
     require_column(column->buckets == categoricals[0]->buckets, column->name,
                    "has " + std::to_string(column->buckets) + " ids, and " + categoricals[0]->name +
                        " " + std::to_string(categoricals[0]->buckets) +

@@ -28,7 +28,7 @@ ColumnPlan::ColumnPlan(const std::vector<ColumnPtr>& all, const std::optional<La
     const ColumnPtr& read = looks_up ? column->source : column;
     const auto [place, is_new] = named.emplace(read->name, read);
     if (!is_new && place->second != read)
-      refuse_columns("two columns are named " + read->name + ": make one, and use it twice");
+      refuse_columns("two columns are named " + read->name + ": define it once, and use it twice");
     if (is_new) emit(add(read), components);
   }
   if (components.empty()) refuse_columns("there are no columns");

@@ -13,7 +13,7 @@ using Kind = Column::Kind;
 
 std::int64_t checked(std::int64_t label, std::int64_t count) {
   if (count == 0 || (label >= 0 && label < count)) return label;
-  throw Error(ErrorCode::mismatch, "label " + std::to_string(label) + " is none of " +
+  throw Error(ErrorCode::mismatch, "label " + std::to_string(label) + " is not one of " +
                                        std::to_string(count) + " classes");
 }
 
@@ -24,12 +24,12 @@ std::int64_t class_of(const FeatureValues& value, const std::vector<std::string>
     const float number = value.floats[0];
     if (number == std::trunc(number) && std::abs(number) < 1e9F)
       return checked(static_cast<std::int64_t>(number), count);
-    throw Error(ErrorCode::mismatch, "label " + std::to_string(number) + " is no whole number");
+    throw Error(ErrorCode::mismatch, "label " + std::to_string(number) + " is not an integer");
   }
   const std::string_view text = value.texts[0];
   const auto found = std::ranges::find(classes, text);
   if (found == classes.end())
-    throw Error(ErrorCode::mismatch, "label \"" + std::string(text) + "\" is none of the " +
+    throw Error(ErrorCode::mismatch, "label \"" + std::string(text) + "\" is not one of the " +
                                          std::to_string(classes.size()) + " classes");
   return found - classes.begin();
 }

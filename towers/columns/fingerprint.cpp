@@ -23,7 +23,7 @@ bool has_fingerprint64() noexcept {
 std::uint64_t fingerprint64(std::string_view /*text*/) {
   throw Error(ErrorCode::invalid_argument,
               "hash buckets, crosses and buckets for words out of a vocabulary need libfarmhash, "
-              "which this build has not");
+              "which this build does not have");
 }
 
 bool has_fingerprint64() noexcept {

@@ -18,7 +18,7 @@ using Kind = Column::Kind;
 
 [[noreturn]] void no_id(const Column& column, const std::string& value) {
   throw Error(ErrorCode::mismatch, "column " + column.name + ": " + value + " in feature " +
-                                       column.feature.key + " is none of its " +
+                                       column.feature.key + " is not one of its " +
                                        std::to_string(column.buckets) + " ids");
 }
 

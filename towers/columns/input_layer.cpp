@@ -25,7 +25,7 @@ Lookup embedding_lookup(Tables& tables, const Column& column) {
 std::vector<ColumnPtr> sorted_columns(std::vector<ColumnPtr> columns) {
   std::ranges::sort(columns, {}, [](const ColumnPtr& column) { return column->name; });
   for (std::size_t i = 1; i < columns.size(); ++i)
-    if (columns[i - 1]->name == columns[i]->name) refuse_column(columns[i]->name, "comes twice");
+    if (columns[i - 1]->name == columns[i]->name) refuse_column(columns[i]->name, "is used twice");
   return columns;
 }
 
@@ -98,8 +98,7 @@ LinearModel::LinearModel(Tables& tables, std::vector<ColumnPtr> columns, std::in
     : units_(units) {
   for (const ColumnPtr& column : sorted_columns(std::move(columns))) {
     if (column->kind == Kind::indicator || column->kind == Kind::embedding)
-      refuse_column(column->name,
-                    "is dense already: a linear model takes the column that it is of");
+      refuse_column(column->name, "is already dense: a linear model takes its source column");
     if (column->sequence)
       refuse_column(column->name, "is a sequence, which a linear model does not take");
     const bool has_ids = column->is_categorical();

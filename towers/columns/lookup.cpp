@@ -45,7 +45,7 @@ void Lookup::begin(const Batch& batch) {
 void Lookup::check_id(std::int64_t id) const {
   if (id >= table_->value.dim(0))
     throw Error(ErrorCode::invalid_argument, "column " + column_->name + ": id " +
-                                                 std::to_string(id) + " is none of " +
+                                                 std::to_string(id) + " is not one of " +
                                                  std::to_string(table_->value.dim(0)));
 }
 

@@ -45,7 +45,7 @@ SequenceLayer::SequenceLayer(Tables& tables, std::vector<ColumnPtr> columns) {
     if (column->is_categorical())
       refuse_column(column->name,
                     "has ids: a sequence layer takes an indicator or an embedding of it");
-    if (!column->sequence) refuse_column(column->name, "is no sequence");
+    if (!column->sequence) refuse_column(column->name, "is not a sequence");
     Part& part = parts_.emplace_back(Part{column, width_});
     if (column->kind == Kind::embedding) part.lookup = embedding_lookup(tables, *column);
     width_ += column->kind == Kind::numeric ? column->values : column->width();

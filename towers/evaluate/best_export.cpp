@@ -50,7 +50,7 @@ std::optional<double> figure_in(const std::string& path, Measure by) {
     return figure;
   } catch (const Error& error) {
     if (error.code() != ErrorCode::data_loss) throw;
-    throw refuse("it is no file of variables, " + error.cause());
+    throw refuse("it is not a file of variables, " + error.cause());
   }
 }
 

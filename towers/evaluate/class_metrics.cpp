@@ -77,7 +77,7 @@ void ClassMetrics::add(const Array& probabilities, std::span<const std::int64_t>
   for (std::int64_t row = 0; row < rows; ++row) {
     const std::int64_t label = labels[static_cast<std::size_t>(row)];
     if (label < 0 || label >= classes_)
-      throw Error(ErrorCode::mismatch, "label " + std::to_string(label) + " is none of " +
+      throw Error(ErrorCode::mismatch, "label " + std::to_string(label) + " is not one of " +
                                            std::to_string(classes_) + " classes");
     const double weight = weights.empty() ? 1 : weights[static_cast<std::size_t>(row)];
     const float* p = probabilities.data() + row * classes_;

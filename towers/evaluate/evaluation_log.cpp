@@ -63,8 +63,9 @@ UniqueFd locked_by_me(const std::string& folder) {
   if (!fd) throw error_from_errno(errno, "write", path);
   // If files cannot be locked, users must not start two evaluators.
   if (try_lock(fd.get(), path) == Locked::by_another)
-    throw Error(ErrorCode::unavailable, lock_holder(fd.get()) + " evaluates the checkpoints in " +
-                                            folder + " already: one is enough");
+    throw Error(ErrorCode::unavailable, lock_holder(fd.get()) +
+                                            " already evaluates the checkpoints in " + folder +
+                                            ": one evaluator is enough");
   return fd;
 }
 
@@ -86,8 +87,8 @@ EvaluationLog::EvaluationLog(const std::string& folder) : path_(folder + "/evalu
       all_.push_back(parse_line(line));
     } catch (const std::exception& problem) {
       throw Error(ErrorCode::data_loss,
-                  "line " + std::to_string(all_.size() + 1) + " is no evaluation: " +
-                      problem.what() + "; remove the file to evaluate what is kept again",
+                  "line " + std::to_string(all_.size() + 1) + " is not an evaluation: " +
+                      problem.what() + "; remove the file to evaluate the kept checkpoints again",
                   {.shard = path_});
     }
   }

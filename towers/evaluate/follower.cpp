@@ -224,7 +224,7 @@ class Follower::Impl {
   }
 
   [[noreturn]] void give_up(const FollowPlan& plan) const {
-    std::string why = "nobody seems to train: for " +
+    std::string why = "no process seems to train: for " +
                       std::to_string(static_cast<long>(plan.quiet_s(Clock::now()))) +
                       " s there was no new checkpoint in " + train_.checkpoint_folder;
     if (seen_.last_step && !seen_.last_evaluated)

@@ -31,7 +31,7 @@ const Array& Predictor::scores(const Element& batch) {
   static_cast<void>(towers_.model(0).forward(rows, pass));
   scores_ = towers_.model(0).scores(pass);
   if (scores_.empty() && rows.rows() > 0)
-    throw Error(ErrorCode::invalid_argument, "this model says nothing of rows");
+    throw Error(ErrorCode::invalid_argument, "this model makes no predictions for rows");
   return scores_;
 }
 

@@ -42,7 +42,8 @@ std::optional<LateLoss::Told> LateLoss::last() {
   const Told told = *std::exchange(waiting_, std::nullopt);
   if (wrong > 0)
     throw Error(ErrorCode::mismatch, "a label or an id in the batch of step " +
-                                         std::to_string(told.step) + " is none that the model has");
+                                         std::to_string(told.step) +
+                                         " is out of range for the model");
   return told;
 }
 

@@ -56,7 +56,7 @@ const Array& EmbeddingBag::forward(std::span<const std::int64_t> ids, std::int64
       if (id >= table_.value.dim(0))
         throw Error(ErrorCode::invalid_argument,
                     name_ + ": id " + std::to_string(id) + " of sample " + std::to_string(sample) +
-                        " is none of " + std::to_string(table_.value.dim(0)));
+                        " is not one of " + std::to_string(table_.value.dim(0)));
       const float* from = table_.value.data() + id * width;
       for (std::int64_t d = 0; d < width; ++d) to[d] += from[d] / static_cast<float>(count);
     }

@@ -35,7 +35,7 @@ SoftmaxLoss::Result SoftmaxLoss::forward(const Array& logits, std::span<const st
     const std::int64_t label = labels[static_cast<std::size_t>(row)];
     if (label < 0 || label >= classes)
       throw Error(ErrorCode::mismatch, "label " + std::to_string(label) + " in row " +
-                                           std::to_string(row) + " is none of " +
+                                           std::to_string(row) + " is not one of " +
                                            std::to_string(classes) + " classes");
     const float* x = logits.data() + row * classes;
     float* gradient = gradient_.data() + row * classes;

@@ -85,7 +85,7 @@ std::optional<StoredRun> agree_on_checkpoint(Checkpoints* folder, Peers* peers) 
       throw Error(ErrorCode::invalid_argument,
                   "rank " + std::to_string(rank) + " finds a newer checkpoint in its folder, " +
                       step_of(all[rank]) + ", than rank 0, which finds " + step_of(first) +
-                      ": start rank 0 where the newest is, or remove those that are not wanted");
+                      ": start rank 0 where the newest is, or remove the unwanted ones");
   if (first.there == 0 || std::ranges::all_of(all, [&](const Finding& f) { return f == first; }))
     return mine;
   std::string sent = sent_by_first(*peers, mine ? mine->bytes() : std::string(), first.bytes);
@@ -102,10 +102,9 @@ void check_alike(Peers& peers, std::uint64_t step, std::uint64_t digest) {
                                                    std::to_string(all[rank][0]) +
                                                    ", rank 0 at step " + std::to_string(all[0][0]));
     if (all[rank][1] != all[0][1])
-      throw Error(ErrorCode::invalid_argument,
-                  "rank " + std::to_string(rank) +
-                      " begins with other variables than rank 0: all need the same --init and the "
-                      "same program");
+      throw Error(ErrorCode::invalid_argument, "rank " + std::to_string(rank) +
+                                                   " starts with other variables than rank 0: all "
+                                                   "need the same --init and the same program");
   }
 }
 

@@ -40,7 +40,7 @@ bool has_diverged(double loss) {
 std::string divergence(double loss, std::uint64_t step) {
   return "the loss is " +
          (std::isfinite(loss) ? exact_text(loss) + ", beyond " + exact_text(kMostLoss) + ","
-                              : std::string("no number")) +
+                              : std::string("not a number")) +
          " at step " + std::to_string(step) + "; a lower learning rate may help";
 }
 

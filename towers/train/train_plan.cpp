@@ -49,11 +49,10 @@ void check_options(const TrainOptions& options) {
     refuse("sync_replicas needs batches that any tower may take: feed per_tower");
   if (is_served(options.strategy)) {
     if (options.strategy.peers != nullptr)
-      refuse("processes that have parameter servers do not exchange gradients beside");
-    if (options.patience > 0)
-      refuse("a run with parameter servers does not end as its evaluations get no better");
+      refuse("processes with parameter servers can't also exchange gradients");
+    if (options.patience > 0) refuse("early stopping is not supported with parameter servers");
     if (options.feed.mode == FeedMode::split)
-      refuse("towers with parameter servers have batches of their own: feed per_tower or sharded");
+      refuse("towers with parameter servers need batches of their own: feed per_tower or sharded");
   }
   if (options.deterministic && !waits_for_all(options))
     refuse("towers that do not wait for each other are not deterministic");
@@ -67,13 +66,13 @@ void check_options(const TrainOptions& options) {
   if (options.strategy.peers != nullptr) check_peers(options, refuse);
   for (const DevicePtr& device : options.devices) {
     if (device->id().kind == DeviceKind::other)
-      refuse("a network computes on host and cuda devices, and on no others");
+      refuse("a network computes only on host and cuda devices");
     const bool gpu = computes_on_gpu(options, *device);
     if (!gpu && options.precision != Precision::f32)
-      refuse("towers on host devices compute in f32; tf32 and bf16 are of cuda devices");
+      refuse("towers on host devices compute in f32; tf32 and bf16 need cuda devices");
     if (options.strategy.kind == StrategyKind::model_parallel &&
         gpu != computes_on_gpu(options, *options.devices.front()))
-      refuse("model_parallel divides a network among GPUs, or among host devices");
+      refuse("model_parallel divides a network among GPUs or among host devices, not both");
   }
 }
 
@@ -104,17 +103,19 @@ void divide_towers(TrainOptions& options, const KeptTowers& kept) {
   };
   if (towers != devices && !may)
     refuse("on " + std::to_string(devices) +
-           " devices: only replicated, parameter_device and spread on host devices have others");
+           " devices: only replicated, parameter_device and spread on host devices support another "
+           "number");
   if (towers < devices || towers % devices != 0) {
     if (options.virtual_towers == 0)
       throw Error(ErrorCode::invalid_argument,
-                  "the checkpoint is of a run whose number of towers is " + std::to_string(towers) +
-                      ", not " + std::to_string(devices) + flags_of(kTowersSetting) +
-                      "; others resume it only where they divide its towers, or divide batches "
-                      "(--feed split) with as many rows an update",
+                  "the checkpoint is from a run whose number of towers is " +
+                      std::to_string(towers) + ", not " + std::to_string(devices) +
+                      flags_of(kTowersSetting) +
+                      "; another number resumes it only if it divides that of its towers, or if "
+                      "towers divide batches (--feed split) with as many rows in an update",
                   {.shard = kept.file});
     refuse("can't be divided among " + std::to_string(devices) +
-           " devices: their number has to divide that of towers");
+           " devices: the number of devices must divide the number of towers");
   }
   const std::size_t here = options.devices.size() * static_cast<std::size_t>(towers / devices);
   // Otherwise the towers of a process are not a branch of the tree over all towers.
@@ -211,7 +212,7 @@ TrainOptions planned(const Dataset& train, TrainOptions options, const KeptTower
   const std::uint64_t steps = steps_of(train, options);
   if (steps == 0 && train.cardinality() >= 0)
     throw Error(ErrorCode::invalid_argument,
-                std::to_string(train.cardinality()) + " records make no batch of " +
+                std::to_string(train.cardinality()) + " records are fewer than a batch of " +
                     std::to_string(options.batch) +
                     (all_towers(options) > 1 ? " for each tower" : ""));
   Schedule& schedule = options.strategy.update.schedule;

@@ -61,7 +61,7 @@ void Updater::clip(std::span<Variable* const> variables, std::uint64_t step) {
   if (variables[0]->gpu != nullptr) return clip_on_gpus(variables);
   const double norm = gradient_norm(variables);
   if (!std::isfinite(norm) && options_.stop_if_diverged)
-    throw Error(ErrorCode::diverged, "the norm of the gradients is no number at step " +
+    throw Error(ErrorCode::diverged, "the norm of the gradients is not a number at step " +
                                          std::to_string(step) + "; a lower learning rate may help");
   const float scale = clip_scale(norm, options_.clip_norm);
   if (scale == 1) return;

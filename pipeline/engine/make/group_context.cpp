@@ -67,8 +67,8 @@ Error GroupContext::no_room(const std::string& needs, std::uint64_t bytes) const
   std::uint64_t least = saturating_sum(limit - beside, saturating_sum(allocated_, bytes));
   if (bytes <= beside) least = std::max(least, saturating_sum(in_use, bytes));
   return {ErrorCode::resource_exhausted,
-          needs + ", and the memory budget of " + std::to_string(limit) +
-              " has no room for them; it takes at least --memory " + in_mebibytes(least)};
+          needs + ", but the memory budget of " + std::to_string(limit) +
+              " has no room for them; raise it to at least --memory " + in_mebibytes(least)};
 }
 
 void GroupContext::give(std::uint64_t bytes) noexcept {

@@ -161,8 +161,8 @@ void ThreadPool::warn() const noexcept {
   try {
     log_once(LogLevel::warning, std::string(policy_->what()) + " threads",
              std::string("no more threads for ") + policy_->what() +
-                 " can be started: RLIMIT_NPROC, RLIMIT_AS or the container's pids.max; those that "
-                 "there are continue");
+                 " can be started: RLIMIT_NPROC, RLIMIT_AS or the container's pids.max; the run "
+                 "continues with fewer");
   } catch (...) {
     return;  // no memory for the text
   }

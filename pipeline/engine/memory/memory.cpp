@@ -270,7 +270,7 @@ BufferPtr Memory::allocate(std::size_t bytes, std::uint64_t& promised) {
 
 Error Memory::no_room_for(std::size_t bytes) const {
   return {ErrorCode::resource_exhausted, "needs " + std::to_string(bytes) +
-                                             " bytes, and the memory budget of " +
+                                             " bytes, but the memory budget of " +
                                              std::to_string(limit_) + " has no room for them"};
 }
 

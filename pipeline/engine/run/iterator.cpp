@@ -205,8 +205,8 @@ void Iterator::close() noexcept {
   }
   if (impl_->close()) return;
   log_once(LogLevel::warning, "iterator-close",
-           "a run was closed while a read or a callable in it did not come back; it is kept until "
-           "that does");
+           "a run was closed while a read or a callable in it was still running; it is kept until "
+           "that returns");
   Impl* const left = impl_.release();
   try {
     start_thread("a read that hangs", [left] { delete left; }).detach();

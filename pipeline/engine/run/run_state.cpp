@@ -77,7 +77,7 @@ RunState::Threads RunState::threads_for(const RunOptions& options) {
 Error RunState::why_stopped() const {
   if (lost_count_.load(std::memory_order_acquire)) {
     return {ErrorCode::internal,
-            "the engine lost count of its work, so the run was ended: a defect of Penstock"};
+            "the engine lost count of its work, so the run was ended: this is a bug in Penstock"};
   }
   return {ErrorCode::cancelled, "the run was cancelled"};
 }

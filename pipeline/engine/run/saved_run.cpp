@@ -136,15 +136,14 @@ SavedRun SavedRun::merge(const std::vector<std::string>& states, const Plan& pla
     const auto name = [](std::size_t consumer) { return "state " + std::to_string(consumer); };
     if (shard.old_count != count || !seen.insert(shard.old_index).second) {
       refuse(name(i) + " is of shard " + std::to_string(shard.old_index) + " of " +
-             std::to_string(shard.old_count) + ", which does not go with those before it");
+             std::to_string(shard.old_count) + ", which does not match the states before it");
     }
     if (saved.seed != merged.seed || saved.epoch != merged.epoch || saved.ended != merged.ended ||
         saved.consumed() != merged.consumed() ||
         saved.in_epoch.batches != merged.in_epoch.batches) {
-      refuse(name(0) + " was saved behind " + std::to_string(merged.consumed()) +
-             " elements of epoch " + std::to_string(merged.epoch) + ", and " + name(i) +
-             " behind " + std::to_string(saved.consumed()) + " of epoch " +
-             std::to_string(saved.epoch));
+      refuse(name(0) + " was saved after " + std::to_string(merged.consumed()) +
+             " elements of epoch " + std::to_string(merged.epoch) + ", but " + name(i) + " after " +
+             std::to_string(saved.consumed()) + " of epoch " + std::to_string(saved.epoch));
     }
     if (saved.records != merged.records) {
       refuse("the weights of " + name(0) + "'s mixtures are not those of " + name(i) + "'s");

@@ -106,7 +106,7 @@ Status BatchResults::no_slot() const {
   return Error(ErrorCode::resource_exhausted,
                "all " + std::to_string(slots_->made()) +
                    " batch slots are held by the caller, and the memory budget has no room for "
-                   "another; let go of a batch before asking for the next",
+                   "another; release a batch before asking for the next",
                Provenance{{}, -1, -1, owner_.label});
 }
 

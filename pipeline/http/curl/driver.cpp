@@ -115,8 +115,9 @@ CurlDriver::~CurlDriver() {
 
 std::uint64_t CurlDriver::start(const HttpRequest& request, HttpSink& sink) {
   if (::getpid() != process_)
-    throw Error(ErrorCode::unavailable,
-                "this process was forked off one that reads from servers, and can't");
+    throw Error(
+        ErrorCode::unavailable,
+        "this process was forked from one that reads from servers, so it can't read from them");
   auto exchange = std::make_unique<Exchange>();
   exchange->request = request;
   exchange->sink = &sink;

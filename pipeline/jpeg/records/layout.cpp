@@ -46,13 +46,12 @@ void read_components(std::span<const std::byte> head, Header& header) {
     component.quantisation = i;
     if (component.horizontal < 1 || component.horizontal > kMaxFactor || component.vertical < 1 ||
         component.vertical > kMaxFactor)
-      refuse("sampling factors that no JPEG has");
+      refuse("invalid sampling factors");
     header.max_horizontal = std::max(header.max_horizontal, component.horizontal);
     header.max_vertical = std::max(header.max_vertical, component.vertical);
     blocks += component.horizontal * component.vertical;
   }
-  if (header.component_count == 3 && blocks > kMaxBlocksInMcu)
-    refuse("sampling factors that no JPEG has");
+  if (header.component_count == 3 && blocks > kMaxBlocksInMcu) refuse("invalid sampling factors");
 }
 
 void read_tables(const std::byte* at, Header& header) {
@@ -76,7 +75,7 @@ RecordPart Record::part(std::size_t i) const noexcept {
 std::span<const std::byte> Record::read_part(std::size_t i) const {
   const RecordPart here = part(i);
   const std::size_t end = i + 1 < part_count ? part(i + 1).offset : payload.size();
-  if (here.offset > end || end > payload.size()) refuse("its index is no order");
+  if (here.offset > end || end > payload.size()) refuse("its index is out of order");
   const std::span<const std::byte> bytes = payload.subspan(here.offset, end - here.offset);
   if (crc32c(bytes) != here.crc)
     refuse("part " + std::to_string(i) + " of " + std::to_string(part_count) + " fails its CRC32C");
@@ -109,7 +108,7 @@ Record read_record(std::span<const std::byte> bytes) {
   if (!is_record(bytes) || bytes.size() < kRecordHead) refuse("it is cut off");
   const int version = byte_at(bytes, 4);
   if (version != kRecordVersion && version != kRecordWithTail)
-    refuse("version " + std::to_string(version) + " is not known here");
+    refuse("version " + std::to_string(version) + " is not supported");
   const bool tailed = version == kRecordWithTail;
   const std::size_t fixed_bytes = kRecordHead + (tailed ? kRecordTailHead : 0);
   const auto head_bytes = std::size_t{load<std::uint32_t>(bytes.data() + 16)};
@@ -123,7 +122,7 @@ Record read_record(std::span<const std::byte> bytes) {
   const auto tail_bytes =
       tailed ? std::size_t{load<std::uint32_t>(bytes.data() + kRecordHead)} : std::size_t{0};
   if (bytes.size() != head_bytes + payload_bytes + metadata_bytes + kRecordSlack + tail_bytes)
-    refuse("it has another length than its head says");
+    refuse("its length differs from the length in its header");
 
   Record record;
   Header& header = record.header;
@@ -135,22 +134,23 @@ Record read_record(std::span<const std::byte> bytes) {
   record.orientation = byte_at(bytes, 12);
   record.metadata_crc = load<std::uint32_t>(bytes.data() + 32);
   record.interval = load<std::int32_t>(bytes.data() + 52);
-  if (kind != 1 && kind != 2) refuse("its kind is not known here");
+  if (kind != 1 && kind != 2) refuse("its kind is not supported");
   record.kind = static_cast<RecordKind>(kind);
   if (header.component_count != 1 && header.component_count != 3)
     refuse("neither 1 nor 3 components");
-  if (color > 2 || (color == 0) != (header.component_count == 1)) refuse("its color is none");
+  if (color > 2 || (color == 0) != (header.component_count == 1))
+    refuse("its color model is invalid");
   header.color = static_cast<ColorModel>(color);
   if (header.width < 1 || header.height < 1 || header.width > kMaxSide ||
       header.height > kMaxSide || record.orientation < 1 || record.orientation > 8)
-    refuse("dimensions that no JPEG has");
+    refuse("invalid dimensions");
   read_components(bytes, header);
   const bool packed = record.kind == RecordKind::coefficients;
   const std::size_t tables =
       packed ? static_cast<std::size_t>(header.component_count) * kTableBytes : 0;
   if (part_count > head_bytes / sizeof(RecordPart) ||
       head_bytes != fixed_bytes + tables + part_count * sizeof(RecordPart))
-    refuse("its index has another length than its head says");
+    refuse("its index's length differs from the length in its header");
   if (packed) read_tables(bytes.data() + fixed_bytes, header);
   if (packed ? part_count != BlockGrid(header).part_count() : part_count < 1)
     refuse("its index does not fit its dimensions");
@@ -160,7 +160,7 @@ Record read_record(std::span<const std::byte> bytes) {
   record.metadata = bytes.subspan(head_bytes + payload_bytes, metadata_bytes);
   record.tail = bytes.last(tail_bytes);
   if (tailed) record.tail_crc = load<std::uint32_t>(bytes.data() + kRecordHead + 4);
-  if (record.part(0).offset != 0) refuse("its index is no order");
+  if (record.part(0).offset != 0) refuse("its index is out of order");
   return record;
 }
 

@@ -24,7 +24,7 @@ class CheckDeterminism final : public Command {
   explicit CheckDeterminism(CLI::App& program)
       : Command(
             program, "check-determinism",
-            "run a pipeline twice with different threads, and find the first difference",
+            "run a pipeline twice with different thread counts, and find the first difference",
             "penstock check-determinism --images photos --shuffle --random-resized-crop 224 \\\n"
             "      --batch 64 --epochs 2"),
         flags_(*app(), "default: 1", find_source) {
@@ -85,9 +85,9 @@ class CheckDeterminism final : public Command {
                                   {"component", first.component},
                                   {"stage", first.stage}};
       text = "the runs with " + std::to_string(one.threads) + " and " +
-             std::to_string(two.threads) + " threads part at epoch " + std::to_string(first.epoch) +
-             ", batch " + std::to_string(first.batch) + ", component " + first.component +
-             ", stage " + first.stage;
+             std::to_string(two.threads) + " threads diverge at epoch " +
+             std::to_string(first.epoch) + ", batch " + std::to_string(first.batch) +
+             ", component " + first.component + ", stage " + first.stage;
     }
     if (result.first) {
       print_error(text);

@@ -25,21 +25,21 @@ class ClusterCommand final : public Command {
  public:
   explicit ClusterCommand(CLI::App& program)
       : Command(program, "cluster",
-                "print which process of a job this one is, and check that it reaches the others",
+                "show which process of a job this is, and check that it can reach the others",
                 "mpirun -n 2 penstock cluster\n"
                 "  penstock cluster --cluster 'a:2222,b:2222' --rank 0 --check") {
     flags_.add_to(*app());
     app()->add_flag("--meet", meet_,
                     "meet the other ranks at the rendezvous, and compare versions");
     app()->add_flag("--check", check_,
-                    "listen, and connect to the others; run it on all hosts at once");
+                    "listen, and connect to the others; run this on all hosts at the same time");
     app()
-        ->add_option("--timeout", timeout_s_, "seconds that --check and --meet take at most")
+        ->add_option("--timeout", timeout_s_, "time limit of --check and --meet, in seconds")
         ->capture_default_str()
         ->check(CLI::Range(1, 3600))
         ->type_name("S");
     app()
-        ->add_option("--json", json_, "write what was understood as JSON (-: to stdout)")
+        ->add_option("--json", json_, "write the result as JSON (-: to stdout)")
         ->type_name("FILE");
   }
 
@@ -68,7 +68,7 @@ class ClusterCommand final : public Command {
  private:
   void meet(const cluster::Cluster& cluster, std::FILE* stream) {
     if (!cluster.trains() || cluster.rendezvous.empty())
-      throw UsageError("--meet is for ranks of a job that has several");
+      throw UsageError("--meet needs a job with several ranks");
     cluster::RendezvousOptions options = flags_.rendezvous();
     options.join_timeout = std::chrono::seconds(timeout_s_);
     const auto rendezvous = cluster::open_rendezvous(cluster, options);

@@ -29,19 +29,19 @@ void ClusterFlags::add_to(CLI::App& app) {
     return app.add_option(flag, value, help)->type_name(type)->group(group);
   };
   add("--cluster", flags_.cluster, "LIST",
-      "members: ROLE=HOST:PORT,…;ROLE=…, or JSON as in TF_CONFIG (default: what the launcher set, "
-      "unless PENSTOCK_ALONE=1)");
+      "members: ROLE=HOST:PORT,…;ROLE=…, or JSON as in TF_CONFIG (default: from the launcher's "
+      "environment, unless PENSTOCK_ALONE=1)");
   add("--role", flags_.role, "ROLE", "chief, worker, ps or evaluator");
-  add("--rank", flags_.rank, "N", "the process's place among those of its role, from 0");
+  add("--rank", flags_.rank, "N", "this process's index among those of its role, from 0");
   add("--rendezvous", flags_.rendezvous, "URL",
       "where ranks meet: grpc://HOST:PORT of rank 0, or etcd://HOST:PORT[,HOST:PORT]/JOB");
-  add("--tls-cert", tls_.certificate, "FILE", "PEM, of this process");
-  add("--tls-key", tls_.key, "FILE", "PEM, of that certificate");
-  add("--tls-ca", tls_.authority, "FILE", "PEM, whose certificates are believed");
+  add("--tls-cert", tls_.certificate, "FILE", "PEM file with this process's certificate");
+  add("--tls-key", tls_.key, "FILE", "PEM file with the private key of that certificate");
+  add("--tls-ca", tls_.authority, "FILE", "PEM file with the trusted CA certificates");
   add("--token-file", token_file_, "FILE",
-      "holds the job's token (default: $PENSTOCK_TOKEN); beyond loopback one is needed");
+      "file with the job's token (default: $PENSTOCK_TOKEN); required beyond loopback");
   add("--peer-timeout", peer_timeout_s_, "S",
-      "a rank without a sign of life for so long is lost (default 10)")
+      "a rank without a heartbeat for this long counts as lost (default 10)")
       ->check(above_zero());
 }
 
@@ -53,28 +53,27 @@ void ClusterFlags::add_exchange_to(CLI::App& app) {
       ->group(group)
       ->check(above_zero());
   app.add_option("--exchange", exchange_,
-                 "ordered (default): the bits of one process; ring: the usual all-reduce")
+                 "ordered (default): bit-identical to one process; ring: the usual all-reduce")
       ->type_name("HOW")
       ->group(group)
       ->check(CLI::IsMember({"ordered", "ring"}));
   app.add_option("--compress", compress_,
-                 "none (default), or bf16: gradients are rounded on their way, for half the bytes; "
-                 "not with --deterministic")
+                 "none (default) or bf16, which rounds gradients to send half the bytes; not with "
+                 "--deterministic")
       ->type_name("HOW")
       ->group(group)
       ->check(CLI::IsMember({"none", "bf16"}));
   app.add_option("--exchange-transport", transport_,
-                 "gloo: TCP as it is; grpc: with TLS (default: gloo on this host or with "
+                 "gloo: plain TCP; grpc: TLS (default: gloo on a single host or with "
                  "--exchange-interface, else grpc)")
       ->type_name("NAME")
       ->group(group)
       ->check(CLI::IsMember({"gloo", "grpc"}));
   app.add_option("--exchange-interface", interface_,
-                 "network interface that gloo and NCCL go over; default: loopback")
+                 "network interface for gloo and NCCL (default: loopback)")
       ->type_name("IF")
       ->group(group);
-  app.add_flag("--insecure-exchange", insecure_,
-               "gradients may go over that interface without encryption")
+  app.add_flag("--insecure-exchange", insecure_, "allow unencrypted gradients on that interface")
       ->group(group);
 }
 
@@ -103,7 +102,7 @@ cluster::RendezvousOptions ClusterFlags::rendezvous() const {
 
 cluster::Transport ClusterFlags::transport(const cluster::Cluster& cluster) const {
   if (transport_ == "grpc" && !interface_.empty())
-    throw UsageError("is of gloo and NCCL, not of grpc", "--exchange-interface");
+    throw UsageError("applies to gloo and NCCL, not to grpc", "--exchange-interface");
   if (!transport_.empty()) return cluster::parse_transport(transport_);
   return cluster.is_on_one_host() || !interface_.empty() ? cluster::Transport::gloo
                                                          : cluster::Transport::grpc;

@@ -13,8 +13,8 @@ namespace penstock::tool {
 
 void ColumnsFlag::add_to(CLI::App& app) {
   app.add_option("--columns", file_,
-                 "TOML with the feature columns, the label and the parts of a model over columns; "
-                 "data are then .tfrecord (tf.Examples) or .csv")
+                 "TOML file with the feature columns, the label and the parts of a model over "
+                 "columns; the data must be .tfrecord (tf.Examples) or .csv")
       ->type_name("FILE")
       ->group("Model");
 }
@@ -33,9 +33,9 @@ const towers::ModelKind& ColumnsFlag::kind(const std::string& model) {
     return kind;
   }
   if (file_.empty() && !given_)
-    throw UsageError(model + " needs the columns that it is over", "--columns");
+    throw UsageError(model + " needs feature columns: describe them in a TOML file", "--columns");
   if (!file_.empty() && given_)
-    throw UsageError("the exported model holds its columns: give no others", "--columns");
+    throw UsageError("the exported model already has its columns: omit this flag", "--columns");
   columns_ = read();
   try {
     return kind_.emplace(kind.over(columns_->model));
@@ -49,7 +49,7 @@ ColumnsFile ColumnsFlag::read() {
   const auto words = [this](const std::string& column, const std::string&, std::int64_t) {
     const auto found = given_->vocabularies.find(column);
     if (found == given_->vocabularies.end())
-      throw UsageError("the exported model holds no words of this column");
+      throw UsageError("the exported model has no vocabulary for this column");
     return std::move(found->second);
   };
   return read_columns(given_->text, columns_in(given_in_), words);
@@ -75,10 +75,13 @@ std::optional<StoredColumns> ColumnsFlag::stored() const {
 
 Dataset ColumnsFlag::open(const std::string& path, const TrainDataOptions& options) const {
   if (!options.label_regex.empty())
-    throw UsageError("columns name their label: --label-regex is of images and tar shards");
+    throw UsageError(
+        "the columns file names the label: --label-regex applies to images and tar shards only");
   if (options.label_depth)
-    throw UsageError("columns name their label: --label-depth is of folders of images");
-  if (options.hidden) throw UsageError("is a table: --hidden is of images and tar shards");
+    throw UsageError(
+        "the columns file names the label: --label-depth applies to folders of images only");
+  if (options.hidden)
+    throw UsageError("the data are a table: --hidden applies to images and tar shards only");
   TrainDataOptions of_table = options;
   of_table.na_values = columns_->na_values;
   return open_table(path, columns_->model, of_table);

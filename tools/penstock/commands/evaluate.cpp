@@ -22,20 +22,20 @@ class Evaluate final : public Command {
  public:
   explicit Evaluate(CLI::App& program)
       : Command(program, "evaluate",
-                "loss, accuracy, AUC, precision and recall of trained variables",
+                "compute loss, accuracy, AUC, precision and recall of trained variables",
                 "penstock evaluate --model cifar10 --variables best.safetensors \\\n"
                 "      --data cifar10-test.tar --json -") {
     add("--model", model_, "NAME", join(towers::model_names(), ", "))->required();
     add("--variables", variables_, "PATH",
-        "an exported file, a checkpoint, or a folder of checkpoints, of which the newest")
+        "an exported file, a checkpoint, or a folder of checkpoints (the newest is used)")
         ->required();
     input_.add_to(*app(), DataUse::evaluate);
-    add("--device", devices_, "LIST", "as for train (default host:0)");
-    add("--batch", options_.batch, "ROWS", "of each device's batches (default 64)")
+    add("--device", devices_, "LIST", "devices, as for train (default host:0)");
+    add("--batch", options_.batch, "ROWS", "rows in each device's batches (default 64)")
         ->check(above_zero());
-    add("--tower-threads", options_.threads, "N", "that compute; default: all")
+    add("--tower-threads", options_.threads, "N", "compute threads (default: all)")
         ->check(CLI::Range(1, 4096));
-    add("--json", json_, "FILE", "write what was found as JSON (-: to stdout)");
+    add("--json", json_, "FILE", "write the result as JSON (-: to stdout)");
     app()->add_flag("--quiet", quiet_, "print errors only");
   }
 

@@ -34,8 +34,8 @@ void EvaluatorFlags::add_to(CLI::App& app) {
   app_ = &app;
   const std::string group = "Evaluation";
   app.add_option("--export-best", options_.best,
-                 "keep the variables that did best in an evaluation there, as safetensors; where "
-                 "an evaluator is listed, it writes them")
+                 "write the variables with the best evaluation to this safetensors file; if the "
+                 "job has an evaluator, the evaluator writes them")
       ->type_name("FILE")
       ->group(group);
   choose_measure(app.add_option("--export-best-by", best_by_, kMeasureHelp)
@@ -43,20 +43,19 @@ void EvaluatorFlags::add_to(CLI::App& app) {
                      ->group(group)
                      ->needs("--export-best"));
   app.add_option("--eval-start-delay", options_.follow.start_delay_s,
-                 "--role evaluator: before the first evaluation (default 0)")
+                 "--role evaluator: wait this long before the first evaluation (default 0)")
       ->type_name("S")
       ->group(group)
       ->check(zero_or_more());
-  app.add_option(
-         "--eval-throttle", options_.follow.throttle_s,
-         "--role evaluator: between the beginnings of two evaluations, at least; the newest "
-         "checkpoint is next (default 0: each that is kept)")
+  app.add_option("--eval-throttle", options_.follow.throttle_s,
+                 "--role evaluator: minimum time between the starts of two evaluations; the newest "
+                 "checkpoint is next (default 0: evaluate every kept checkpoint)")
       ->type_name("S")
       ->group(group)
       ->check(zero_or_more());
   app.add_option("--eval-timeout", options_.follow.timeout_s,
-                 "--role evaluator: give up (exit code 75) when for so long there was no new "
-                 "checkpoint, and nobody was seen to train (default 3600)")
+                 "--role evaluator: give up (exit code 75) after this long without a new "
+                 "checkpoint or a sign of training (default 3600)")
       ->type_name("S")
       ->group(group)
       ->check(above_zero());
@@ -70,9 +69,9 @@ std::unique_ptr<towers::BestExport> EvaluatorFlags::open_best(bool resume) const
 int EvaluatorFlags::follow(const towers::ModelKind& kind, const std::optional<Dataset>& test,
                            const towers::TrainOptions& train, const FollowOutputs& outputs,
                            Interrupts& interrupts) const {
-  if (!test) throw UsageError("an evaluator needs data to evaluate with", "--eval-data");
+  if (!test) throw UsageError("an evaluator needs evaluation data", "--eval-data");
   if (train.checkpoint_folder.empty())
-    throw UsageError("an evaluator needs the folder that checkpoints are kept in", "--checkpoint");
+    throw UsageError("an evaluator needs the checkpoint folder", "--checkpoint");
   towers::FollowerOptions options = options_;
   options.train = train;
   // Its command may be that of the others, with a device for each of their towers.

@@ -38,7 +38,8 @@ Json spec_json(const Spec& spec) {
 class Explain final : public Command {
  public:
   explicit Explain(CLI::App& program)
-      : Command(program, "explain", "print the stages, what they make, memory and advice",
+      : Command(program, "explain",
+                "print a pipeline's stages, their output, memory use and advice",
                 "penstock explain --tar 'train-*.tar' --shuffle --random-resized-crop 224 \\\n"
                 "      --normalize --batch 256"),
         flags_(*app(), "default: 0", find_source) {
@@ -50,13 +51,13 @@ class Explain final : public Command {
         ->add_flag("--kinds", kinds_, "print every source and stage with its parameters, for TOML")
         ->group("Output");
     app()
-        ->add_flag("--verbose", verbose_, "say how each stage is carried out, and what it costs")
+        ->add_flag("--verbose", verbose_, "explain how each stage runs, and what it costs")
         ->group("Output");
     app()
         ->add_flag("--dot", dot_, "print the graph for Graphviz instead: ... --dot | dot -Tsvg")
         ->group("Output");
     app()
-        ->add_flag("--analyze", analyze_, "run it for a few seconds and add what was measured")
+        ->add_flag("--analyze", analyze_, "run the pipeline for a few seconds and add measurements")
         ->group("Output");
     app()
         ->add_option("--seconds", options_.limit_s, "with --analyze: how long (default 5)")
@@ -64,7 +65,7 @@ class Explain final : public Command {
         ->type_name("S")
         ->group("Output");
     app()
-        ->add_option("--json", json_, "write it as JSON (-: to stdout)")
+        ->add_option("--json", json_, "write the result as JSON (-: to stdout)")
         ->type_name("FILE")
         ->group("Output");
   }
@@ -112,15 +113,13 @@ class Explain final : public Command {
     if (reads_image_records(spec)) text += "image records: " + describe_record_decoding() + "\n";
     if (leaves_work_to_device(spec))
       text +=
-          "on the device: coefficient records become images there; all else is decoded here and "
-          "normalised there\n";
+          "on the device: coefficient records are decoded there; all else is decoded on the host "
+          "and normalised on the device\n";
     if (!plan.rows()) return text;
-    text +=
-        everywhere.empty()
-            ? "several processes: each makes the batches of its own towers\n"
-            : "several processes: each makes the batches of all towers, N processes N times the "
-              "work, because " +
-                  everywhere + "\n";
+    text += everywhere.empty() ? "several processes: each makes the batches of its own towers\n"
+                               : "several processes: each makes the batches of all towers, so N "
+                                 "processes do N times the work, because " +
+                                     everywhere + "\n";
     return text;
   }
 

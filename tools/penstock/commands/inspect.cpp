@@ -47,18 +47,20 @@ struct Census {
 class Inspect final : public Command {
  public:
   explicit Inspect(CLI::App& program)
-      : Command(program, "inspect", "tell what is in shards",
+      : Command(program, "inspect", "show what is in shards",
                 "penstock inspect 'train-*.tfrecord' --records 2\n"
                 "  penstock inspect photos --classes") {
     app()->add_option("PATH", paths_, "files, folders or patterns")->required();
     app()
-        ->add_option("--records", shown_, "show the first N of each (default 3)")
+        ->add_option("--records", shown_, "show the first N records of each shard (default 3)")
         ->check(CLI::Range(0, 1'000'000))
         ->type_name("N");
-    app()->add_flag("--hidden", hidden_, "take hidden files, folders and members of tar, too");
-    app()->add_flag("--classes", classes_, "read everything: sizes, and how many of each label");
+    app()->add_flag("--hidden", hidden_, "include hidden files, folders and tar members");
+    app()->add_flag("--classes", classes_, "read all records: sizes, and how many have each label");
     memory_.add_to(*app());
-    app()->add_option("--json", json_, "write it as JSON (-: to stdout)")->type_name("FILE");
+    app()
+        ->add_option("--json", json_, "write the result as JSON (-: to stdout)")
+        ->type_name("FILE");
   }
 
   int run() override {

@@ -21,10 +21,9 @@ std::string limits_text() {
   table.add({"max_name_bytes", bytes(limits.max_name_bytes), "a member's name"});
   table.add({"max_nesting", std::to_string(limits.max_nesting), "messages within messages"});
   table.add({"max_members", grouped(limits.max_members), "records of one shard"});
-  table.add({"folder_ways", std::to_string(kMostWays), "ways that links lead to one folder"});
+  table.add({"folder_ways", std::to_string(kMostWays), "paths by which links lead to one folder"});
   table.add({"stages", grouped(kMostStages), "stages of a chain, from a source to the end"});
-  table.add(
-      {"places", grouped(kMostPlaces), "stages that a run opens, each as often as it is used"});
+  table.add({"places", grouped(kMostPlaces), "stages that a run opens, counting each use"});
   std::string text;
   for (const std::string& line : table.lines(100, false)) text += line + "\n";
   return text;

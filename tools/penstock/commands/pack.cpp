@@ -28,7 +28,7 @@ using Clock = std::chrono::steady_clock;
 class Pack final : public Command {
  public:
   explicit Pack(CLI::App& program)
-      : Command(program, "pack", "write images as records that decode faster, to the same pixels",
+      : Command(program, "pack", "pack images into records that decode faster, to the same pixels",
                 "penstock pack --images photos --jpeg coefficients --out photos.pnr\n"
                 "  penstock profile --records photos.pnr --random-resized-crop 224 --batch 64"),
         remote_(*app()) {
@@ -38,40 +38,41 @@ class Pack final : public Command {
         ->type_name("DIR|GLOB");
     app()
         ->add_option("--jpeg", kind_,
-                     "coefficients: fastest, about half as large again as the files; indexed: as "
+                     "coefficients: fastest, about 1.5 times as large as the files; indexed: as "
                      "large as the files")
         ->required()
         ->check(CLI::IsMember({"coefficients", "indexed"}))
         ->type_name("KIND");
     app()
         ->add_option("--tables", tables_,
-                     "Huffman tables of indexed records: file (default), one set for all; image, "
-                     "optimal ones for each, a little smaller and slower")
+                     "Huffman tables of indexed records: file (default): one set for all images; "
+                     "image: optimal tables for each image, a little smaller and slower")
         ->check(CLI::IsMember({"file", "image"}))
         ->type_name("file|image");
     app()
-        ->add_option("--out", out_, "the file, or the object of s3:// or gs://, to write")
+        ->add_option("--out", out_, "file, or object on s3:// or gs://, to write")
         ->required()
         ->type_name("PATH|URL");
     app()
         ->add_option("--label-regex", options_.label_regex,
-                     "its group is the class; matches the path if it has a /, else the file's name")
+                     "regex whose group is the class; matched against the path if it has a /, else "
+                     "against the file's name")
         ->type_name("REGEX");
     app()
         ->add_option("--label-depth", options_.label_depth,
-                     "the folder that is the class: 1 the first below the root (default of a "
-                     "folder), 0 the parent folder (default of a pattern)")
+                     "which folder names the class: 1 is the first below the root (default for a "
+                     "folder), 0 the parent folder (default for a pattern)")
         ->check(CLI::Range(0, 1000))
         ->type_name("N");
     app()->add_flag("--hidden", options_.hidden,
-                    "take hidden files and folders, too, whose names begin with a dot");
+                    "include hidden files and folders, whose names begin with a dot");
     app()->add_flag("--strict-images", options_.strict_images,
-                    "files of which the decoder warns are bad, also where no pixel changes");
+                    "treat files with decoder warnings as bad, even if no pixel changes");
     app()->add_flag("--keep-tail", options_.keep_tail,
-                    "store the bytes after a JPEG's end, too (gain maps, motion photos, "
-                    "previews), for unpack; earlier versions of penstock refuse such a file");
+                    "also store the bytes after a JPEG's end (gain maps, motion photos, previews), "
+                    "for unpack; earlier versions of penstock can't read such a file");
     app()
-        ->add_option("--on-error", on_error_, "what a bad file does: fail (default) or skip")
+        ->add_option("--on-error", on_error_, "how to handle a bad file: fail (default) or skip")
         ->check(CLI::IsMember({"fail", "skip"}))
         ->type_name("fail|skip");
     app()
@@ -79,9 +80,9 @@ class Pack final : public Command {
         ->check(CLI::Range(1, kMostThreads))
         ->type_name("N");
     memory_.add_to(*app());
-    app()->add_flag("--quiet", quiet_, "no progress");
+    app()->add_flag("--quiet", quiet_, "don't show progress");
     app()
-        ->add_option("--json", json_, "write what was done as JSON (-: to stdout)")
+        ->add_option("--json", json_, "write the result as JSON (-: to stdout)")
         ->type_name("FILE");
   }
 
@@ -93,12 +94,12 @@ class Pack final : public Command {
     const auto start = Clock::now();
     options_.kind = kind_ == "indexed" ? ImageRecordKind::indexed : ImageRecordKind::coefficients;
     if (kind_ != "indexed" && app()->count("--tables") > 0)
-      throw UsageError("is for indexed records", "--tables");
+      throw UsageError("applies to --jpeg indexed only", "--tables");
     options_.own_tables = tables_ == "image";
     options_.skip_bad = on_error_ == "skip";
     options_.memory_bytes = memory_.bytes();
     options_.bad = [&](const Error& error) {
-      std::fprintf(stderr, "left out: %s\n", printable(error.what()).c_str());
+      std::fprintf(stderr, "skipped: %s\n", printable(error.what()).c_str());
     };
     ImagePackResult result;
     {
@@ -118,7 +119,7 @@ class Pack final : public Command {
     const std::uint64_t all = result.records + result.left_out;
     if (all < 10 || result.left_out <= result.records) return kOk;
     print_error(grouped(result.left_out) + " of " + grouped(all) +
-                " images are bad and were left out, more than half");
+                " images are bad and were skipped, more than half");
     return kFailed;
   }
 
@@ -161,11 +162,13 @@ class Pack final : public Command {
   void print_records(const ImagePackResult& result, double seconds, std::FILE* stream) const {
     if (result.stopped) {
       if (is_remote(out_)) {
-        std::fprintf(stream, "stopped after %s records; nothing of them is kept at %s\n",
+        std::fprintf(stream, "stopped after %s records; nothing is kept at %s\n",
                      grouped(result.records).c_str(), printable(out_).c_str());
       } else {
-        std::fprintf(stream, "stopped after %s records; %s.partial is kept for the next time\n",
-                     grouped(result.records).c_str(), printable(out_).c_str());
+        std::fprintf(
+            stream,
+            "stopped after %s records; %s.partial is kept, and the next run resumes from it\n",
+            grouped(result.records).c_str(), printable(out_).c_str());
       }
       return;
     }
@@ -177,12 +180,12 @@ class Pack final : public Command {
                      static_cast<double>(std::max<std::uint64_t>(result.bytes_in, 1)),
                  human_seconds(seconds).c_str());
     if (result.resumed > 0)
-      std::fprintf(stream, "%s of them were there from a run before\n",
+      std::fprintf(stream, "%s of them come from an earlier run\n",
                    grouped(result.resumed).c_str());
     for (const auto& [why, count] : result.as_they_are)
-      std::fprintf(stream, "%s stored as they are: %s\n", grouped(count).c_str(), why.c_str());
+      std::fprintf(stream, "%s stored unchanged: %s\n", grouped(count).c_str(), why.c_str());
     if (result.left_out > 0)
-      std::fprintf(stream, "%s bad files left out\n", grouped(result.left_out).c_str());
+      std::fprintf(stream, "%s bad files skipped\n", grouped(result.left_out).c_str());
   }
 
   void write_json(const ImagePackResult& result, double seconds) const {

@@ -55,22 +55,23 @@ class Keys {
 class Predict final : public Command {
  public:
   explicit Predict(CLI::App& program)
-      : Command(program, "predict", "what a trained model says of new data",
+      : Command(program, "predict", "predict with a trained model",
                 "penstock predict --export cifar10-model --data new-images \\\n"
                 "      --output predictions.csv") {
     CLI::Option* const folder =
-        add("--export", folder_, "DIR", "a model that train --export-model wrote");
-    add("--model", model_, "NAME", "instead: " + join(towers::model_names(), ", "))
+        add("--export", folder_, "DIR", "model folder written by train --export-model");
+    add("--model", model_, "NAME", "instead of --export: " + join(towers::model_names(), ", "))
         ->excludes(folder);
     add("--variables", variables_, "PATH",
-        "of that, an exported file, a checkpoint, or a folder of checkpoints, of which the newest")
+        "with --model: an exported file, a checkpoint, or a folder of checkpoints (the newest is "
+        "used)")
         ->excludes(folder);
     input_.add_to(*app(), DataUse::predict);
     add("--output", output_, "FILE",
-        "predictions in the order of the data: scores f32 [rows,n] for .npy, else CSV (default -: "
-        "to stdout)");
-    add("--batch", batch_, "ROWS", "computed together (default 64)")->check(above_zero());
-    add("--threads", threads_, "N", "that compute; default: all")->check(CLI::Range(1, 4096));
+        "where to write predictions, in the order of the data: f32 scores [rows,n] for .npy, else "
+        "CSV (default -: to stdout)");
+    add("--batch", batch_, "ROWS", "rows computed at a time (default 64)")->check(above_zero());
+    add("--threads", threads_, "N", "compute threads (default: all)")->check(CLI::Range(1, 4096));
     app()->add_flag("--quiet", quiet_, "print errors only");
   }
 

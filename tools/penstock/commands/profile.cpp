@@ -38,14 +38,14 @@ std::uint64_t random_seed() {
 class Profile final : public Command {
  public:
   explicit Profile(CLI::App& program)
-      : Command(program, "profile", "run a pipeline and say what limits it",
+      : Command(program, "profile", "run a pipeline and report what limits it",
                 "penstock profile --images photos --shuffle --random-resized-crop 224 --flip \\\n"
                 "      --normalize --batch 64 --epochs 3"),
-        flags_(*app(), "default: drawn, and printed", find_source) {
+        flags_(*app(), "default: random, and printed", find_source) {
     const std::string group = "Output";
     app()
         ->add_flag("--digest", options_.digest,
-                   "digest everything that is delivered (with --device: to one)")
+                   "compute a digest of everything delivered (with --device: only one device)")
         ->group(group);
     app()
         ->add_option("--digests", options_.digests_file,
@@ -54,24 +54,24 @@ class Profile final : public Command {
         ->group(group);
     CLI::Option* state =
         app()
-            ->add_option(
-                "--state", options_.state_file,
-                "resume from this file, or object of s3:// or gs://, if it exists, and save "
-                "the position there; cuts the file of --digests, which it needs without "
-                "--device, back to it")
+            ->add_option("--state", options_.state_file,
+                         "resume from this file, or object on s3:// or gs://, if it exists, and "
+                         "save the position there; without --device, it needs --digests, and "
+                         "truncates that file to the saved position")
             ->type_name("FILE|URL")
             ->group(group);
     app()
         ->add_option("--save-every", options_.save_every,
-                     "batches between two saves (default 100); SIGTERM and the end save too")
+                     "save every K batches (default 100), and also at SIGTERM and at the end")
         ->needs(state)
         ->check(above_zero())
         ->type_name("K")
         ->group(group);
     app()
-        ->add_option("--resume-from", options_.resume_from,
-                     "if there is no --state yet: resume from those of all consumers of a run that "
-                     "stopped at the same step, as one of another number (--shard)")
+        ->add_option(
+            "--resume-from", options_.resume_from,
+            "if the file of --state does not exist yet: resume from the states of all consumers of "
+            "a run that stopped at the same step, with another number of consumers (--shard)")
         ->needs(state)
         ->type_name("FILE...")
         ->group(group);
@@ -90,13 +90,13 @@ class Profile final : public Command {
         ->group(group);
     app()
         ->add_option("--trace", trace_,
-                     "write what threads and towers did when, for Perfetto or chrome://tracing")
+                     "write a timeline of threads and towers, for Perfetto or chrome://tracing")
         ->type_name("FILE")
         ->group(group);
     app()
-        ->add_option("--seconds", options_.limit_s,
-                     "stop after this long; the opening of data may take as long, else it ends "
-                     "with exit code 75")
+        ->add_option(
+            "--seconds", options_.limit_s,
+            "stop after this long; if opening the data alone takes that long, exit with code 75")
         ->check(above_zero())
         ->type_name("S")
         ->group(group);
@@ -130,9 +130,9 @@ class Profile final : public Command {
     std::error_code absent;
     const auto digests = std::filesystem::status(options_.digests_file, absent);
     if (options_.state != nullptr && exists(digests) && !is_regular_file(digests))
-      throw UsageError("must be a regular file: --state continues with it", "--digests");
+      throw UsageError("must be a regular file, so that --state can resume it", "--digests");
     if (leaves_work_to_device(spec) && options_.devices.empty())
-      throw UsageError("needs --device: the images are made there", "--on-device");
+      throw UsageError("needs --device, where the images are decoded", "--on-device");
     if (max_bytes_.empty()) max_bytes_ = leaves_work_to_device(spec) ? "64MiB" : "1MiB";
     options_.feed.max_bytes = bytes_of(max_bytes_, "--max-bytes");
     if (!device_memory_.empty())
@@ -162,9 +162,9 @@ class Profile final : public Command {
     const std::string group = "Towers";
     CLI::Option* device =
         app()
-            ->add_option("--device", options_.devices,
-                         "a tower on each of these devices takes steps of --step-ms: "
-                         "host:0,host:1")
+            ->add_option(
+                "--device", options_.devices,
+                "simulate a tower on each of these devices, with steps of --step-ms: host:0,host:1")
             ->type_name("LIST")
             ->group(group);
     for (const char* other : {"--digests", "--dump"}) device->excludes(app()->get_option(other));
@@ -175,19 +175,20 @@ class Profile final : public Command {
                          ->type_name("MODE"));
     choose_epoch_end(add("--epoch-end", options_.feed.end, "drop (default), pad, wrap or stop")
                          ->type_name("POLICY"));
-    choose<bool>(
-        add("--pace", options_.feed.in_turn,
-            "step (default): towers get their batches in turn; free: whoever has room first")
-            ->type_name("PACE"),
-        {{"step", true}, {"free", false}});
+    choose<bool>(add("--pace", options_.feed.in_turn,
+                     "step (default): towers get their batches in turn; free: a tower gets one as "
+                     "soon as it has room")
+                     ->type_name("PACE"),
+                 {{"step", true}, {"free", false}});
     add("--device-slots", options_.feed.slots, "batches on each device at once (default 2)")
         ->check(CLI::Range(1, 64))
         ->type_name("N");
     add("--max-bytes", max_bytes_,
-        "room in a slot for each component of unknown size, such as text (default 1MiB; with "
+        "space in each slot for a component of unknown size, such as text (default 1MiB; with "
         "--on-device 64MiB)")
         ->type_name("BYTES");
-    add("--device-memory", device_memory_, "bounds each tower's slots: 64MiB")->type_name("BYTES");
+    add("--device-memory", device_memory_, "memory limit of each tower's slots, such as 64MiB")
+        ->type_name("BYTES");
   }
 
   /// Returns all files that a run writes, with the flags that name them.

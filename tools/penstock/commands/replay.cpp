@@ -27,23 +27,25 @@ class Replay final : public Command {
  public:
   explicit Replay(CLI::App& program)
       : Command(
-            program, "replay", "make one batch of a run, or one bad record, again",
+            program, "replay", "recreate one batch of a run, or reread one bad record",
             "penstock replay --images photos --shuffle --random-resized-crop 224 --batch 64 \\\n"
             "      --seed 7 --at 2,118 --dump 64 seen\n"
             "  penstock replay --images photos --random-resized-crop 224 \\\n"
             "      --record bad.jsonl,3 --raw bad.jpg"),
-        flags_(*app(), "that of the run; needed with --at", find_source) {
+        flags_(*app(), "the run's seed; required with --at", find_source) {
     const std::string group = "What";
     app()
-        ->add_option("--at", at_, "this batch of this epoch, both from 0; needs the run's --seed")
+        ->add_option("--at", at_,
+                     "recreate this batch of this epoch, both from 0; needs the run's --seed")
         ->type_name("EPOCH,BATCH")
         ->group(group);
     app()
-        ->add_option("--record", record_, "the record of this line, from 1, of a quarantine file")
+        ->add_option("--record", record_,
+                     "reread the record on this line, from 1, of a quarantine file")
         ->type_name("FILE,LINE")
         ->group(group);
     app()
-        ->add_option("--digests", digests_, "with --at: compare with the run's file of --digests")
+        ->add_option("--digests", digests_, "with --at: compare with the run's --digests file")
         ->type_name("FILE")
         ->group("Output");
     app()
@@ -52,18 +54,17 @@ class Replay final : public Command {
         ->type_name("N DIR")
         ->group("Output");
     app()
-        ->add_option("--raw", raw_,
-                     "with --record: write the record's bytes, as the shard has them")
+        ->add_option("--raw", raw_, "with --record: write the record's raw bytes")
         ->type_name("FILE")
         ->group("Output");
     app()
-        ->add_option("--json", json_, "write what was found as JSON (-: to stdout)")
+        ->add_option("--json", json_, "write the result as JSON (-: to stdout)")
         ->type_name("FILE")
         ->group("Output");
   }
 
   int run() override {
-    if (at_.empty() == record_.empty()) throw UsageError("one of --at and --record is needed");
+    if (at_.empty() == record_.empty()) throw UsageError("give either --at or --record");
     std::vector<std::string> made;
     if (!dump_.empty()) made.push_back(dump_.at(1));
     check_distinct({{"--json", json_}, {"--raw", raw_}});
@@ -93,7 +94,7 @@ class Replay final : public Command {
 
   int batch(const PipelineSpec& spec, Json& json) const {
     const std::size_t comma = at_.find(',');
-    if (comma == std::string::npos) throw UsageError("takes EPOCH,BATCH", "--at");
+    if (comma == std::string::npos) throw UsageError("expected EPOCH,BATCH", "--at");
     if (!spec.run.has("seed")) throw UsageError("needs the seed of the run (--seed)", "--at");
     const std::uint64_t epoch = number(at_.substr(0, comma), "--at");
     const std::uint64_t batch = number(at_.substr(comma + 1), "--at");
@@ -112,11 +113,12 @@ class Replay final : public Command {
     const auto line = std::find_if(lines.begin(), lines.end(), [&](const DigestLine& candidate) {
       return candidate.epoch == epoch && candidate.batch == batch;
     });
-    if (line == lines.end()) throw UsageError("has no such batch", digests_);
+    if (line == lines.end()) throw UsageError("the file has no such batch", digests_);
     const bool same = hex16(line->digest) == digest;
     json["same"] = same;
     if (!same) {
-      print_error("the run had " + hex16(line->digest) + " here, not " + digest);
+      print_error("the batch's digest differs: the run had " + hex16(line->digest) + ", this is " +
+                  digest);
       return kFailed;
     }
     say("the same as in " + digests_);
@@ -126,7 +128,7 @@ class Replay final : public Command {
   /// Reads a quarantined record again. Returns the exit code: 1 if the record is still bad.
   int record(const PipelineSpec& spec, Json& json) const {
     const std::size_t comma = record_.rfind(',');
-    if (comma == std::string::npos) throw UsageError("takes FILE,LINE", "--record");
+    if (comma == std::string::npos) throw UsageError("expected FILE,LINE", "--record");
     const QuarantinedRecord record =
         read_quarantine(record_.substr(0, comma), number(record_.substr(comma + 1), "--record"));
     say(record.shard + " @" + std::to_string(record.offset) + " record " +
@@ -162,7 +164,7 @@ class Replay final : public Command {
       if (element[i].dtype() == DType::bytes && element[i].volume() == 1)
         return write_output(raw_, element[i].bytes_at());
     }
-    throw UsageError("the source's elements are no bytes", "--raw");
+    throw UsageError("the source's elements are not bytes", "--raw");
   }
 
   PipelineFlags flags_;

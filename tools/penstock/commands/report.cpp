@@ -23,13 +23,15 @@ std::string read_report(const std::string& path) {
 class MergeCommand final : public Command {
  public:
   explicit MergeCommand(CLI::App& program)
-      : Command(program, "merge", "tell which rank of a job holds up the others, and why",
+      : Command(program, "merge", "find which rank of a job holds up the others, and why",
                 "PENSTOCK_REPORT=report-%r.json mpirun -n 4 train\n"
                 "  penstock report merge report-*.json") {
     app()
-        ->add_option("REPORT", paths_, "files that PENSTOCK_REPORT wrote, one of each rank")
+        ->add_option("REPORT", paths_, "files written by PENSTOCK_REPORT, one for each rank")
         ->required();
-    app()->add_option("--json", json_, "write it as JSON (-: to stdout)")->type_name("FILE");
+    app()
+        ->add_option("--json", json_, "write the result as JSON (-: to stdout)")
+        ->type_name("FILE");
   }
 
   int run() override {

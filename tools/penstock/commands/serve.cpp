@@ -38,7 +38,7 @@ Dataset dataset_of(const std::string& toml, const FileSystemPtr& files) {
   for (const Settings& stage : spec.stages)
     if (!stage.kind().output.empty())
       throw Error(ErrorCode::invalid_argument,
-                  "a worker writes nothing, and " + stage.kind().name + " keeps a file");
+                  "an input worker writes no files, but the stage " + stage.kind().name + " does");
   if (spec.source->kind().find("index_folder") != nullptr)
     spec.source->set("index_folder", std::string("-"));
   try {
@@ -51,7 +51,8 @@ Dataset dataset_of(const std::string& toml, const FileSystemPtr& files) {
 class Serve final : public Command {
  public:
   explicit Serve(CLI::App& program)
-      : Command(program, "serve", "make elements for runs of other processes (--workers)",
+      : Command(program, "serve",
+                "run an input worker, which makes elements for runs of other processes (--workers)",
                 "penstock serve --listen 127.0.0.1:7070 --root /data\n"
                 "  penstock profile photos --workers 127.0.0.1:7070 --batch 64") {
     const auto add = [this](const char* flag, auto& value, const char* type, const char* help) {
@@ -60,28 +61,34 @@ class Serve final : public Command {
     add("--listen", options_.address, "HOST:PORT",
         "where to listen (default 127.0.0.1:0: any free port, which is printed)");
     add("--root", root_, "DIR",
-        "the folder whose files may be read, and the one that relative paths count from (default: "
-        "this one)");
+        "the only folder that runs may read; relative paths start here (default: the current "
+        "folder)");
     add("--threads", options_.threads, "N", "compute threads for each run (default: all)")
         ->check(CLI::Range(1, 1023));
     add("--memory", memory_, "BYTES",
-        "of all that is under way (default: a quarter of the container's memory, at most 2GiB)");
+        "memory for all elements in flight (default: a quarter of the container's memory, at most "
+        "2GiB)");
     add("--cache-memory", cache_memory_, "BYTES",
-        "of --memory, to keep elements in for other runs of the same graph, seed and epoch: each "
-        "is made once (default: nothing is kept)");
-    add("--runs", options_.most_runs, "N", "runs at once, which share the memory (default 4)")
+        "part of --memory to cache elements in, for other runs of the same graph, seed and epoch "
+        "(default: no cache)");
+    add("--runs", options_.most_runs, "N",
+        "most runs at a time, which share the memory (default 4)")
         ->check(CLI::Range(1, 1000));
     add("--io", io_, "NAME", "how files are read: pread (default), io_uring or mmap")
         ->check(CLI::IsMember({"pread", "io_uring", "mmap"}));
     add("--announce", options_.announce, "URL",
-        "etcd://HOST:PORT/PREFIX: runs with --workers of the same find this worker");
+        "etcd://HOST:PORT/PREFIX: register here, so that runs with the same URL in --workers find "
+        "this worker");
     add("--advertise", options_.public_address, "HOST:PORT",
-        "what others reach it at, if not at --listen");
-    add("--tls-cert", options_.security.certificate, "FILE", "PEM, of this process");
-    add("--tls-key", options_.security.key, "FILE", "PEM, of that certificate");
-    add("--tls-ca", options_.security.authority, "FILE", "PEM, whose certificates are believed");
+        "address at which runs reach this worker, if not --listen");
+    add("--tls-cert", options_.security.certificate, "FILE",
+        "PEM file with this process's certificate");
+    add("--tls-key", options_.security.key, "FILE",
+        "PEM file with the private key of that certificate");
+    add("--tls-ca", options_.security.authority, "FILE",
+        "PEM file with the trusted CA certificates");
     add("--token-file", token_file_, "FILE",
-        "holds the token that runs have to show; beyond loopback one is needed");
+        "file with the token that runs must present; required beyond loopback");
   }
 
   int run() override {
@@ -99,9 +106,8 @@ class Serve final : public Command {
         serve([files](const std::string& graph) { return dataset_of(graph, files); }, options_);
     if (security == WorkerSecurity())
       log(LogLevel::warning,
-          "any process of this machine may use this worker, or keep it busy; --tls-cert, "
-          "--tls-key, "
-          "--tls-ca and --token-file keep others out");
+          "any process on this machine can use this worker; --tls-cert, --tls-key, --tls-ca and "
+          "--token-file restrict access");
     std::printf("serving %s at %s\n", root_.c_str(), server->address().c_str());
     std::fflush(stdout);
     std::atomic<bool> told{false};
@@ -114,13 +120,11 @@ class Serve final : public Command {
     std::printf("served %s elements in %s groups; refused %s\n", grouped(stats.elements).c_str(),
                 grouped(stats.groups).c_str(), grouped(stats.refused).c_str());
     if (options_.cache_bytes > 0)
-      std::printf(
-          "the cache had %s elements that were asked for, %s were made; %s went for others; "
-          "at most %s of %s were in use\n",
-          grouped(stats.cache_hits).c_str(), grouped(stats.cache_misses).c_str(),
-          grouped(stats.cache_evicted).c_str(),
-          human_bytes(static_cast<double>(stats.cache_peak_bytes)).c_str(),
-          human_bytes(static_cast<double>(options_.cache_bytes)).c_str());
+      std::printf("cache: %s elements hit, %s missed, %s evicted; peak use %s of %s\n",
+                  grouped(stats.cache_hits).c_str(), grouped(stats.cache_misses).c_str(),
+                  grouped(stats.cache_evicted).c_str(),
+                  human_bytes(static_cast<double>(stats.cache_peak_bytes)).c_str(),
+                  human_bytes(static_cast<double>(options_.cache_bytes)).c_str());
     return kOk;
   }
 

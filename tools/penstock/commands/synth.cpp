@@ -45,7 +45,7 @@ class Synth final : public Command {
         ->type_name("HxW[..HxW]");
     app()
         ->add_option("--heavy-tail", options_.heavy_tail,
-                     "multiply both sides by a log-normal factor: the area's sigma")
+                     "vary the area of images by a log-normal factor with this sigma")
         ->check(CLI::Range(0.0, 4.0))
         ->type_name("SIGMA");
     app()
@@ -53,11 +53,11 @@ class Synth final : public Command {
         ->check(CLI::Range(1, 1'000'000))
         ->type_name("K");
     app()
-        ->add_option("--shards", options_.shards, "files (default 1)")
+        ->add_option("--shards", options_.shards, "number of files (default 1)")
         ->check(CLI::Range(1, 99'999))
         ->type_name("S");
     app()
-        ->add_option("--quality", options_.quality, "of JPEGs (default 90)")
+        ->add_option("--quality", options_.quality, "JPEG quality (default 90)")
         ->check(CLI::Range(1, 100))
         ->type_name("1-100");
     app()->add_flag("--progressive", options_.progressive, "write progressive JPEGs");
@@ -82,7 +82,7 @@ class Synth final : public Command {
         ->type_name("N");
     app()->add_flag("--force", options_.force, "write into a folder that is not empty");
     app()
-        ->add_option("--json", json_, "write what was done as JSON (-: to stdout)")
+        ->add_option("--json", json_, "write the result as JSON (-: to stdout)")
         ->type_name("FILE");
   }
 
@@ -169,7 +169,7 @@ class Synth final : public Command {
                  human_bytes(static_cast<double>(result.bytes)).c_str(),
                  human_seconds(seconds).c_str());
     if (!result.manifest.empty())
-      std::fprintf(stream, "%s of them are damaged, as %s tells\n",
+      std::fprintf(stream, "%s of them are damaged; %s lists them\n",
                    grouped(result.corrupted).c_str(), printable(result.manifest).c_str());
     if (json_.empty()) return;
     const nlohmann::ordered_json json{{"folder", options_.folder}, {"format", options_.format},

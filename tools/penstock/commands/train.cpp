@@ -50,14 +50,15 @@ class Train final : public Command {
     input_.add_to(*app(), DataUse::train);
     app()->add_flag("--no-shuffle", keep_order_, "keep the order of the data")->group("Data");
     add("Data", "--shuffle-buffer", buffer_, "ROWS",
-        "shuffle within so many, also what has no index, as compressed files; default: perfectly")
+        "shuffle within a buffer of this size, which also works without an index, as for "
+        "compressed files (default: perfect shuffle)")
         ->excludes("--no-shuffle")
         ->check(above_zero());
     app()
-        ->add_flag("--no-augment", plain_, "train on elements as they are evaluated")
+        ->add_flag("--no-augment", plain_, "train without augmentation, on elements as evaluated")
         ->group("Data");
     add("Model", "--init", options_.initial_variables, "FILE",
-        "safetensors with the values that variables begin with");
+        "safetensors file with the initial values of variables");
     app()
         ->add_flag("--init-cast", options_.cast_initial_variables,
                    "convert f16, bf16 and f64 in that file to f32")
@@ -68,54 +69,58 @@ class Train final : public Command {
         "momentum for async, where late gradients act as momentum");
     add("Model", "--schedule", schedule_, "RATE",
         "constant:R, step:R:FACTOR:EVERY, cosine:R or one_cycle:R[:WARM]; default: the model's");
-    add("Model", "--clip-norm", clip_norm_, "NORM", "bounds the norm of all gradients together")
+    add("Model", "--clip-norm", clip_norm_, "NORM", "limit on the norm of all gradients together")
         ->check(above_zero());
-    choose<bool>(add("Model", "--on-divergence", options_.strategy.update.stop_if_diverged, "HOW",
-                     "a loss that is no number, or beyond 1e18: stop (default) with exit code 76, "
-                     "or continue with a warning; neither keeps a checkpoint of such variables"),
-                 {{"stop", true}, {"continue", false}});
+    choose<bool>(
+        add("Model", "--on-divergence", options_.strategy.update.stop_if_diverged, "HOW",
+            "if the loss is not a number, or beyond 1e18: stop (default) with exit code 76, or "
+            "continue with a warning; neither keeps a checkpoint of such variables"),
+        {{"stop", true}, {"continue", false}});
     add_towers();
     cluster_.add_to(*app());
     cluster_.add_exchange_to(*app());
     const std::string run = "Run";
-    add(run, "--batch", options_.batch, "ROWS", "of each tower's batches (default 64)")
+    add(run, "--batch", options_.batch, "ROWS", "rows in each tower's batches (default 64)")
         ->check(above_zero());
     add(run, "--epochs", options_.epochs, "N", "default 1")->check(above_zero());
-    add(run, "--max-steps", options_.max_steps, "N", "updates at most")->check(above_zero());
-    add(run, "--eval-every", options_.evaluate_every, "N", "updates; default: each epoch")
+    add(run, "--max-steps", options_.max_steps, "N", "stop after N updates")->check(above_zero());
+    add(run, "--eval-every", options_.evaluate_every, "N",
+        "evaluate every N updates (default: each epoch)")
         ->check(above_zero());
     evaluator_.add_to(*app());
     add("Evaluation", "--early-stop", options_.patience, "N",
-        "end once N evaluations, one after the other, were no better than the best before them; "
-        "the checkpoint of the best is kept beside the newest")
+        "stop after N evaluations in a row without improvement; the best checkpoint is kept beside "
+        "the newest")
         ->check(CLI::Range(1, 1'000'000));
     choose_measure(
         add("Evaluation", "--early-stop-by", options_.patience_by, "FIGURE", kMeasureHelp)
             ->needs("--early-stop"));
     add(run, "--checkpoint", options_.checkpoint_folder, "DIR",
-        "keep checkpoints there, also in s3:// or gs://, and resume from the newest; an evaluator "
-        "follows those in a folder of this machine's");
+        "keep checkpoints in this folder, also on s3:// or gs://, and resume from the newest; an "
+        "evaluator can follow a local folder only");
     add(run, "--checkpoint-every", options_.checkpoint_every, "N",
-        "updates; default: each epoch; SIGTERM and SIGINT make one too")
+        "keep a checkpoint every N updates (default: each epoch), and at SIGTERM and SIGINT")
         ->needs("--checkpoint")
         ->check(above_zero());
     add(run, "--keep", options_.checkpoints_kept, "N",
-        "of the newest checkpoints (default 2); all of them for an evaluator that takes longer")
+        "how many of the newest checkpoints to keep (default 2); keep all for an evaluator that is "
+        "slower than training")
         ->needs("--checkpoint")
         ->check(CLI::Range(1, 1'000'000));
     add(run, "--export", export_, "FILE", "write the variables as safetensors at the end");
     add(run, "--export-model", model_folder_, "DIR",
-        "write all that predict needs there at the end: variables, classes, columns, and the "
-        "pipeline");
-    add(run, "--seed", options_.seed, "N", "of variables, order and augmentation (default 0)");
+        "at the end, write all that predict needs to this folder: variables, classes, columns and "
+        "the pipeline");
+    add(run, "--seed", options_.seed, "N", "seed of variables, order and augmentation (default 0)");
     app()
         ->add_flag("--deterministic", options_.deterministic,
-                   "the same bits on every machine of this kind: one thread for each tower, towers "
-                   "in step; on GPUs only what sums in a fixed order")
+                   "bit-identical results on every machine of this kind: one thread for each "
+                   "tower, towers in step; on GPUs, only kernels that sum in a fixed order")
         ->group(run);
-    add(run, "--tensorboard", events_, "DIR", "write loss and accuracy there for TensorBoard");
+    add(run, "--tensorboard", events_, "DIR",
+        "write loss and accuracy to this folder for TensorBoard");
     add(run, "--trace", trace_, "FILE",
-        "write what the towers, and the threads of the input, of all ranks did when, for Perfetto");
+        "write a timeline of the towers and input threads of all ranks, for Perfetto");
     add(run, "--json", json_, "FILE", "write the result as JSON (-: to stdout)");
     add(run, "--html", html_, "FILE", "write the result as a page for a browser");
     app()->add_flag("--quiet", quiet_, "no progress and no summary; only errors")->group(run);
@@ -293,12 +298,12 @@ class Train final : public Command {
   void add_towers() {
     const std::string group = "Towers";
     add(group, "--device", devices_, "LIST",
-        "a tower on each: host:0,host:1 or cuda:0,cuda:1; cuda: the one of this process's local "
-        "rank (default host:0)");
+        "train a tower on each of these: host:0,host:1 or cuda:0,cuda:1; cuda: the one of this "
+        "process's local rank (default host:0)");
     add(group, "--virtual-towers", options_.virtual_towers, "N",
-        "towers that the devices of all processes share out, and compute one after the other: the "
-        "same variables on any number of devices that divides N; default: a tower for each device, "
-        "or as many as the checkpoint has")
+        "number of towers, divided among the devices of all processes, which compute theirs in "
+        "turn: the same variables on any number of devices that divides N (default: a tower for "
+        "each device, or as many as the checkpoint has)")
         ->check(CLI::Range(1, 4096));
     choose<towers::Precision>(
         add(group, "--precision", options_.precision, "TYPE",
@@ -307,7 +312,7 @@ class Train final : public Command {
          {"tf32", towers::Precision::tf32},
          {"bf16", towers::Precision::bf16}});
     add(group, "--eval-device", eval_device_, "DEVICE",
-        "evaluate there, beside training; default: on the towers, in turn");
+        "evaluate on this device during training (default: on the towers, between steps)");
     add(group, "--strategy", strategy_, "NAME",
         "replicated (default), parameter_device, spread, async, sync_replicas, model_parallel or "
         "independent");
@@ -316,26 +321,28 @@ class Train final : public Command {
     add(group, "--combine", combine_, "HOW", "average (default) or sum of towers' gradients")
         ->check(CLI::IsMember({"average", "sum"}));
     add(group, "--aggregate", options_.strategy.aggregate, "N",
-        "sync_replicas: gradients for each update; default: as many as towers")
+        "sync_replicas: gradients for each update (default: one for each tower)")
         ->check(above_zero());
     add(group, "--max-staleness", options_.strategy.max_staleness, "N",
-        "async: gradients that are more updates old are dropped")
+        "async: drop gradients that are more than N updates old")
         ->check(CLI::NonNegativeNumber);
     add(group, "--bucket", bucket_, "BYTES",
-        "gradients that are exchanged in one piece, while backward continues (default 4MiB)");
+        "size of the pieces in which gradients are exchanged during the backward pass (default "
+        "4MiB)");
     app()
         ->add_flag("--nccl-alone", options_.strategy.nccl_alone,
-                   "take gradients through NCCL on one GPU, too, to see that it works here")
+                   "use NCCL even with one GPU, to check that it works here")
         ->group(group);
     choose_feed_mode(
         add(group, "--feed", options_.feed.mode, "MODE", "split, per_tower (default) or sharded"));
     choose_epoch_end(add(group, "--epoch-end", options_.feed.end, "POLICY",
                          "drop (default), pad, wrap or stop"));
     add(group, "--watchdog", options_.feed.watchdog_s, "S",
-        "give up (exit code 75) when a copy or another tower's turn takes so long (default 60)")
+        "give up (exit code 75) when a copy or another tower's turn takes this long (default 60)")
         ->check(above_zero());
     add(group, "--tower-threads", options_.threads, "N",
-        "that compute a tower's steps; default: all, divided among the processes on this host")
+        "threads that compute a tower's steps (default: all, divided among the processes on this "
+        "host)")
         ->check(CLI::Range(1, 4096));
   }
 
@@ -357,11 +364,13 @@ class Train final : public Command {
     strategy.kind = parse_strategy(strategy_, cluster_.resolve());
     if (cluster_.compresses() && options_.deterministic)
       throw UsageError(
-          "rounds gradients, so bits would depend on the processes: not with --deterministic",
+          "rounds gradients, so results would depend on the number of processes: not with "
+          "--deterministic",
           "--compress");
     const auto only_of = [&](towers::StrategyKind user, const char* flag) {
       if (app()->count(flag) > 0 && strategy.kind != user)
-        throw UsageError("is of " + std::string(name_of(user)) + ", not of " + strategy_, flag);
+        throw UsageError("applies to " + std::string(name_of(user)) + ", not to " + strategy_,
+                         flag);
     };
     only_of(towers::StrategyKind::sync_replicas, "--aggregate");
     only_of(towers::StrategyKind::async, "--max-staleness");

@@ -32,12 +32,13 @@ PipelineSpec load_elements(const std::string& path) {
   PipelineSpec spec = load_pipeline(path);
   for (const Settings& stage : spec.stages)
     if (stage.kind().role == StageRole::batch)
-      throw UsageError("batches are made here: leave " + in_quotes(stage.kind().name) + " out of " +
-                       path);
+      throw UsageError("this command makes the batches itself: remove the stage " +
+                       in_quotes(stage.kind().name) + " from " + path);
   if (leaves_work_to_device(spec))
-    throw UsageError("images are decoded on the host here: leave on_device out of " + path);
+    throw UsageError("this command decodes images on the host: remove on_device from " + path);
   for (const char* own : {"epochs", "seed", "batches", "step_ms", "workers"})
-    if (spec.run.has(own)) throw UsageError("is not for [run] here: leave it out of " + path, own);
+    if (spec.run.has(own))
+      throw UsageError("this command's flags set this, not [run]: remove it from " + path, own);
   return spec;
 }
 
@@ -52,55 +53,56 @@ void TrainInputFlags::add_to(CLI::App& app, DataUse use) {
   };
   const auto add_data = [&](Data& data, const char* help) {
     add(data.flag, data.path, "PATH", help);
-    add(data.range_flag, data.range, "A:B", "of these, records A up to B")->needs(data.flag);
+    add(data.range_flag, data.range, "A:B", "only records A up to B of these")->needs(data.flag);
     add(data.pipeline_flag, data.pipeline, "FILE",
-        "a pipeline as TOML that makes the elements instead, by the model's names of components")
+        "instead, a TOML pipeline that makes the elements, with the component names of the model")
         ->excludes(data.flag);
   };
   columns_.add_to(app);
   add_data(data_,
            "images: .tar, .pnr (image records), .bin (CIFAR-10), IMAGES,LABELS (IDX, or .npy) or a "
            "folder; texts: .csv; .tfrecord (tf.Example); with --columns .tfrecord or .csv");
-  if (use == DataUse::train) add_data(eval_, "the same to evaluate with, after each epoch");
+  if (use == DataUse::train)
+    add_data(eval_, "evaluation data in the same formats, used after each epoch");
   add("--component", components_, "MODEL=DATA",
-      "what the data call a component that the model takes: image=jpeg; a column of CSV, a feature "
-      "of a tf.Example, a component of a pipeline; may be given several times")
+      "the name in the data of a component of the model, such as image=jpeg: a CSV column, a "
+      "feature of a tf.Example, or a component of a pipeline; may be given several times")
       ->delimiter(',');
   add("--label-regex", label_regex_, "REGEX",
-      "of images and tar: its group is the class; matches the path if it has a /, else the file's "
-      "name");
+      "images and tar: regex whose group is the class; matched against the path if it has a /, "
+      "else against the file's name");
   add("--label-depth", label_depth_, "N",
-      "of images: the folder that is the class: 1 the first below the root (default of a folder), "
-      "0 the parent folder (default of a pattern)")
+      "images: which folder names the class: 1 is the first below the root (default for a folder), "
+      "0 the parent folder (default for a pattern)")
       ->check(CLI::Range(0, 1000));
-  app.add_flag("--hidden", hidden_,
-               "of images and tar: take hidden files, folders and members, too, whose names begin "
-               "with a dot")
+  app.add_flag(
+         "--hidden", hidden_,
+         "images and tar: include hidden files, folders and members, whose names begin with a dot")
       ->group("Data");
   app.add_flag("--strict-images", strict_images_,
-               "refuse images of which the decoder warns, also where no pixel changes")
+               "reject images with decoder warnings, even if no pixel changes")
       ->group("Data");
   if (use != DataUse::predict) {
     add("--weight-column", weight_column_, "NAME",
-        "the column, feature or component that says what each row weighs in the loss and in "
-        "evaluations");
+        "the column, feature or component with each row's weight in the loss and in evaluations");
     add("--class-weights", class_weights_, "WEIGHTS",
-        "what the rows of each class weigh in both: 1,2.5,1 in the order of labels, balanced (by "
-        "how rare a class is in the training data, which are read once more), or a file of lines "
-        "NAME,WEIGHT");
+        "weights of the classes in both: 1,2.5,1 in the order of labels, balanced (by how rare a "
+        "class is in the training data, which are read once more), or a file of lines NAME,WEIGHT");
   }
-  add("--memory", memory_, "BYTES", "of the host for the input (default: a quarter, at most 2GiB)");
+  add("--memory", memory_, "BYTES",
+      "memory for the input (default: a quarter of the container's, at most 2GiB)");
   add("--on-error", on_error_, "POLICY",
-      "what a bad element does: fail (default) ends the run, skip leaves it out, retry reads again "
-      "what failed for the moment")
+      "how to handle a bad element: fail (default) ends the run, skip drops it, retry repeats "
+      "reads after transient failures")
       ->check(CLI::IsMember({"fail", "skip", "retry"}));
   add("--max-errors", max_errors_, "N|SHARE%",
-      "with skip: more bad elements end the run after all (default: any number)");
-  add("--quarantine", quarantine_, "FILE", "with skip: append bad records to it, as JSON lines");
+      "with skip: end the run after more bad elements than this (default: no limit)");
+  add("--quarantine", quarantine_, "FILE",
+      "with skip: append bad records to this file, as JSON lines");
   if (use == DataUse::train)
     app.add_flag("--trust-data", trust_data_,
-                 "take a state of files with the same names and sizes, without reading them, and "
-                 "objects of a server by their size and Last-Modified");
+                 "accept a state if the files have the same names and sizes, without reading them, "
+                 "and objects on servers by their size and Last-Modified");
 }
 
 std::vector<std::pair<std::string, std::string>> TrainInputFlags::components() const {
@@ -150,10 +152,10 @@ Dataset TrainInputFlags::open(const Data& data, const towers::ModelKind& kind) c
     const std::string& own = names.first;
     const auto is_own = [&own](const towers::TakenComponent& taken) { return taken.name == own; };
     if (!kind.takes.empty() && std::ranges::none_of(kind.takes, is_own))
-      throw UsageError(kind.name + " takes no " + in_quotes(own), "--component");
+      throw UsageError(kind.name + " has no component " + in_quotes(own), "--component");
   }
   if (columns_.is_given() && !options.names.empty())
-    throw UsageError("columns name their features", "--component");
+    throw UsageError("the columns file names the features", "--component");
   if (strict_images_) choose_strict_images(true);  // the models' input stages decode
   if (trust_data_) {
     RemoteOptions trusting;
@@ -185,7 +187,7 @@ std::vector<towers::ClassWeight> TrainInputFlags::class_weights(const towers::Mo
                                                                 const RunOptions& options) const {
   if (class_weights_.empty()) return {};
   if (!has_data() && class_weights_ == "balanced")
-    throw UsageError("balanced weights count the labels of --data", "--class-weights");
+    throw UsageError("balanced weights need --data, whose labels they count", "--class-weights");
   Dataset stored = has_data() ? data(kind) : eval_data(kind);
   if (columns_.is_given()) stored = kind.input(stored, false);  // which finds the labels
   return of_flag("--class-weights",

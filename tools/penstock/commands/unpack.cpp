@@ -31,7 +31,7 @@ fs::path path_below(const fs::path& folder, std::string_view key) {
                       return part.empty() || part == ".." || part == ".";
                     });
   if (!safe)
-    throw Error(ErrorCode::data_loss, "a key that is no path below a folder: " + in_quotes(key));
+    throw Error(ErrorCode::data_loss, "a key is not a path below a folder: " + in_quotes(key));
   return folder / path;
 }
 
@@ -39,18 +39,18 @@ class Unpack final : public Command {
  public:
   explicit Unpack(CLI::App& program)
       : Command(program, "unpack",
-                "write JPEGs with the coefficients and metadata of those that were packed",
+                "write packed images as JPEGs again, with the same coefficients and metadata",
                 "penstock unpack photos.pnr --out photos") {
     app()->add_option("PATH", paths_, "files or patterns")->required();
     app()
         ->add_option("--out", folder_, "folder to write to: each image at its key")
         ->required()
         ->type_name("DIR");
-    app()->add_flag("--force", force_, "write over files that are there");
+    app()->add_flag("--force", force_, "overwrite existing files");
     memory_.add_to(*app());
-    app()->add_flag("--quiet", quiet_, "no progress");
+    app()->add_flag("--quiet", quiet_, "don't show progress");
     app()
-        ->add_option("--json", json_, "write what was done as JSON (-: to stdout)")
+        ->add_option("--json", json_, "write the result as JSON (-: to stdout)")
         ->type_name("FILE");
   }
 
@@ -106,7 +106,7 @@ class Unpack final : public Command {
     std::error_code error;
     // A dangling link counts as existing.
     if (!force_ && fs::exists(fs::symlink_status(path, error)))
-      throw Error(ErrorCode::invalid_argument, "is there already (--force writes over it)",
+      throw Error(ErrorCode::invalid_argument, "the file exists already (--force overwrites it)",
                   {.shard = path.string(), .stage = {}});
     fs::create_directories(path.parent_path(), error);
     if (error)

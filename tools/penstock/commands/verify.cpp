@@ -28,9 +28,9 @@ class Verify final : public Command {
       : Command(program, "verify", "check every byte of shards, and decode every image in full",
                 "penstock verify photos 'shards/*.tar' --json bad.json") {
     app()->add_option("PATH", paths_, "files, folders or patterns")->required();
-    app()->add_flag("--hidden", hidden_, "take hidden files, folders and members of tar, too");
+    app()->add_flag("--hidden", hidden_, "include hidden files, folders and tar members");
     app()->add_flag("--strict-images", strict_images_,
-                    "images of which the decoder warns are bad, also where no pixel changes");
+                    "treat images with decoder warnings as bad, even if no pixel changes");
     app()->add_flag("--decode,!--no-decode", decode_, "decode images in full (the default)");
     app()
         ->add_option("--threads", threads_, "default: all")
@@ -38,7 +38,7 @@ class Verify final : public Command {
         ->type_name("N");
     memory_.add_to(*app());
     app()
-        ->add_option("--json", json_, "write what was found as JSON (-: to stdout)")
+        ->add_option("--json", json_, "write the result as JSON (-: to stdout)")
         ->type_name("FILE");
     app()->add_flag("--quiet", quiet_, "print bad records only");
   }

@@ -75,7 +75,7 @@ class Fields {
   template <typename T>
   static T value(const toml::node& node, const TomlPlace& place) {
     if constexpr (std::is_same_v<T, std::string>) {
-      return as<std::string>(&node, "a text", place).get();
+      return as<std::string>(&node, "a string", place).get();
     } else if constexpr (std::is_same_v<T, bool>) {
       return as<bool>(&node, "true or false", place).get();
     } else if constexpr (std::is_same_v<T, std::int64_t>) {
@@ -120,7 +120,7 @@ class Reader {
   const std::vector<ColumnPtr>& columns(const std::string& name, const std::string& asked_at) {
     if (const auto made = made_.find(name); made != made_.end()) {
       if (made->second.empty())
-        throw UsageError("column " + in_quotes(name) + " is made of itself", asked_at);
+        throw UsageError("column " + in_quotes(name) + " depends on itself", asked_at);
       return made->second;
     }
     const toml::node* node = tables_.get(name);
@@ -130,7 +130,7 @@ class Reader {
       throw UsageError("there is no column " + in_quotes(name) + suggestion(name, known), asked_at);
     }
     if (++depth_ > kDeepest)
-      throw UsageError("more than " + std::to_string(kDeepest) + " columns are made of each other",
+      throw UsageError("more than " + std::to_string(kDeepest) + " columns depend on each other",
                        asked_at);
     made_[name] = {};
     Fields fields(*node->as_table(), place_.child(name));
@@ -157,7 +157,7 @@ class Reader {
  private:
   ColumnPtr one(const std::string& name, const Fields& fields) {
     const std::vector<ColumnPtr>& all = columns(name, fields.place().at(fields.table()));
-    if (all.size() != 1) throw UsageError(in_quotes(name) + " are several columns");
+    if (all.size() != 1) throw UsageError(in_quotes(name) + " stands for several columns");
     return all.front();
   }
 
@@ -261,7 +261,7 @@ class Reader {
     std::vector<towers::CrossKey> keys;
     const toml::node* node = fields.node("keys");
     const toml::array* array = node != nullptr ? node->as_array() : nullptr;
-    if (array == nullptr) throw UsageError("needs keys, an array");
+    if (array == nullptr) throw UsageError("needs an array of keys");
     for (std::size_t i = 0; i < array->size(); ++i) {
       const TomlPlace place = fields.place().child("keys").item(i);
       const toml::table* table = (*array)[i].as_table();

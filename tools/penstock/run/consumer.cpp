@@ -56,7 +56,7 @@ void Consumer::resume() {
       elements != progress_.elements || (begun && lines.back().batch + 1 != progress_.batch))
     throw Error(
         ErrorCode::data_loss,
-        "the file holds other batches than those that " + options_.state_file + " was saved behind",
+        "the batches in the file differ from those before the position in " + options_.state_file,
         Provenance{options_.digests_file});
   digests_.emplace(options_.digests_file, progress_.log_bytes);
 }

@@ -58,7 +58,7 @@ std::vector<DigestLine> digests_in(const std::string& path, std::uint64_t bytes)
   if (file->info().size < bytes) {
     throw Error(ErrorCode::data_loss,
                 "the file has " + std::to_string(file->info().size) +
-                    " bytes, and the state counts on " + std::to_string(bytes),
+                    " bytes, but the state expects " + std::to_string(bytes),
                 {.shard = path});
   }
   std::string contents(bytes, '\0');

@@ -64,7 +64,7 @@ void Dump::add(const Element& element) {
   const bool batch = element.valid_rows >= 0;
   const int at = find_image(element, batch ? 1 : 0);
   if (at < 0)
-    throw Error(ErrorCode::invalid_argument, "the batches hold no images", Provenance{"--dump"});
+    throw Error(ErrorCode::invalid_argument, "the batches have no images", Provenance{"--dump"});
   const Tensor& images = element[static_cast<std::size_t>(at)];
   const std::int64_t rows = batch ? element.valid_rows : 1;
   for (std::int64_t row = 0; row < rows && written_ < count_; ++row)

@@ -160,13 +160,13 @@ void EventFile::flush() noexcept {
     give_up(error_from_errno(reason, "write", path_));
   } catch (const std::bad_alloc&) {
     fd_ = UniqueFd();
-    log(LogLevel::warning, "TensorBoard gets no more: the file can't be written");
+    log(LogLevel::warning, "TensorBoard's file is no longer written: it can't be written");
   }
 }
 
 void EventFile::give_up(const Error& error) {
   fd_ = UniqueFd();
-  log(LogLevel::warning, std::string("TensorBoard gets no more: ") + error.what());
+  log(LogLevel::warning, std::string("TensorBoard's file is no longer written: ") + error.what());
 }
 
 }  // namespace penstock::tool

@@ -22,7 +22,7 @@ void FollowView::on_log(const std::vector<towers::RecordedEvaluation>& all) {
   try {
     events_->write(all);
   } catch (const Error& error) {
-    log(LogLevel::warning, std::string("TensorBoard does not get all: ") + error.what());
+    log(LogLevel::warning, std::string("TensorBoard's file is incomplete: ") + error.what());
   }
 }
 

@@ -96,7 +96,7 @@ std::string variables_in(const std::string& folder) {
 void check_model_folder(const std::string& folder) {
   std::error_code error;
   if (folder.empty() || !fs::exists(folder, error)) return;
-  if (!fs::is_directory(folder, error)) throw UsageError(folder + " is no folder");
+  if (!fs::is_directory(folder, error)) throw UsageError(folder + " is not a folder");
   static const std::set<std::string> kOurs{"model.json", "variables.safetensors", "pipeline.toml",
                                            "columns.toml"};
   for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
@@ -156,7 +156,7 @@ ModelFolder read_model_folder(const std::string& folder) {
     has_columns = json.contains("columns") && !json["columns"].is_null();
     if (has_columns) vocabularies = json.at("vocabularies").get<std::vector<std::string>>();
   } catch (const nlohmann::json::exception& problem) {
-    throw UsageError(about_in(folder) + " is not as it was written: " + problem.what());
+    throw UsageError(about_in(folder) + " is damaged: " + problem.what());
   }
   if (piped) about.pipeline = load_pipeline(pipeline_in(folder));
   if (has_columns) about.columns = read_stored_columns(folder, vocabularies);

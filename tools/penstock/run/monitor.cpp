@@ -86,7 +86,7 @@ void Monitor::stop() noexcept {
 
 void Monitor::fall_silent(const char* why) noexcept {
   if (!std::exchange(silent_, true))
-    std::fprintf(stderr, "penstock: warning: what the run does is not all watched: %s\n", why);
+    std::fprintf(stderr, "penstock: warning: the run is only partly monitored: %s\n", why);
 }
 
 void Monitor::watch() noexcept {
@@ -150,7 +150,7 @@ void Monitor::check_progress(double now_s, const Moment& moment) noexcept {
   } else if (limit_s > 0 && still_s >= limit_s + kGrace_s) {
     // Some thread waits for something that can't be cancelled, and there is nothing left to save.
     canvas_.clear();
-    std::fprintf(stderr, "penstock: no progress, and the run can't be stopped\n");
+    std::fprintf(stderr, "penstock: no progress, and the run does not stop\n");
     std::fflush(nullptr);
     _exit(kNoProgress);
   } else if (still_s - warned_s_ >= kWarnAfter_s && limit_s <= 0) {

@@ -26,9 +26,10 @@ Features features_of_first(const Dataset& records) {
     const auto example = view_example(element["record"].bytes_at());
     if (!example && view_sequence_example(element["record"].bytes_at()))
       throw UsageError(
-          "its records are tf.SequenceExamples; --pipeline reads their feature lists (sequence)");
+          "its records are tf.SequenceExamples; use --pipeline (sequence) to read their feature "
+          "lists");
     if (!example)
-      throw UsageError("its records are no tf.Examples; --pipeline can read them as what they are");
+      throw UsageError("its records are not tf.Examples; use --pipeline to read other records");
     Features features;
     for (const FeatureView& feature : *example) features[feature.key] = feature.kind;
     return features;
@@ -94,7 +95,7 @@ Dataset as_pixels(const Dataset& examples, const std::string& component, const S
         if (static_cast<std::int64_t>(bytes.size()) != shape.volume())
           throw Error(ErrorCode::mismatch,
                       "the feature for " + component + " has " + std::to_string(bytes.size()) +
-                          " bytes, which are no pixels u8 " + shape.to_string());
+                          " bytes, which do not fit pixels u8 " + shape.to_string());
         Tensor pixels = Tensor::allocate(DType::u8, shape);
         std::ranges::copy(bytes, pixels.mutable_values<std::uint8_t>().begin());
         return pixels;
@@ -106,7 +107,7 @@ Dataset as_pixels(const Dataset& examples, const std::string& component, const S
 
 Dataset open_examples(const std::vector<std::string>& paths, const TrainDataOptions& options) {
   if (options.takes.empty())
-    throw UsageError("this model does not say which features it takes; --pipeline can parse them");
+    throw UsageError("this model does not name its features; use --pipeline to parse them");
   const Dataset records = tfrecord(paths);
   const Features features = features_of_first(records);
   std::vector<FeatureSpec> specs;
@@ -118,7 +119,7 @@ Dataset open_examples(const std::vector<std::string>& paths, const TrainDataOpti
     if (found == keys.end()) {
       if (!options.labels && taken.name == "label") continue;
       throw UsageError("the examples have no feature " + join(keys, " or ") + " for the model's " +
-                       taken.name + ", but " + list_of(features) + "; say which: --component " +
+                       taken.name + ", but " + list_of(features) + "; name one by --component " +
                        taken.name + "=KEY");
     }
     const Chosen chosen = choose_form(taken, *found, features.at(*found));

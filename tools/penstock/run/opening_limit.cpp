@@ -17,7 +17,7 @@ OpeningLimit::OpeningLimit(double seconds) {
   if (seconds <= 0 || seconds > kMost) return;
   thread_ = start_thread("the limit for opening data", [this, seconds] {
     if (opens_within(seconds)) return;
-    print_error("the data were not open after " + human_seconds(seconds) + " (--seconds)");
+    print_error("opening the data took longer than " + human_seconds(seconds) + " (--seconds)");
     std::fflush(nullptr);
     _exit(kNoProgress);  // what opens them may wait for a server
   });

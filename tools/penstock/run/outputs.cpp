@@ -108,7 +108,8 @@ UniqueFd open_in_place(const std::string& path) {
       return fd;
     }
     if (errno == ENXIO && Clock::now() >= until)
-      throw Error(ErrorCode::unavailable, "can't write: nobody reads the pipe", {.shard = path});
+      throw Error(ErrorCode::unavailable, "can't write: no process reads the pipe",
+                  {.shard = path});
     if (errno != ENXIO && errno != EINTR) throw error_from_errno(errno, "write", path);
     std::this_thread::sleep_for(kBetweenTries);
   }

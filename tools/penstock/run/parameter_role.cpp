@@ -64,7 +64,7 @@ void check_as_chief(const cluster::Cluster& cluster, towers::TrainOptions option
     // Only the host of a process that trains has to have the data.
     if (error.code() == ErrorCode::invalid_argument || chief_is_here(cluster)) throw;
     log(LogLevel::warning,
-        std::string("the data are not checked, which this parameter server does not need: ") +
+        std::string("this parameter server can't check the data, which it does not need: ") +
             error.what());
   }
   towers::ServedJob job;
@@ -90,7 +90,7 @@ int be_parameter_server(const cluster::Cluster& cluster, const cluster::Rendezvo
   const std::vector<std::string> all = parameter_servers_of(cluster);
   const auto index = static_cast<std::size_t>(cluster.index);
   if (index >= all.size())
-    throw UsageError("a parameter server needs an address: list it", "--cluster");
+    throw UsageError("a parameter server needs an address in the list", "--cluster");
   const std::string me = "ps " + std::to_string(index) + " at " + all[index];
   const auto name_of = [&](const std::string& address) {
     const auto found = std::ranges::find(all, address);
@@ -105,7 +105,7 @@ int be_parameter_server(const cluster::Cluster& cluster, const cluster::Rendezvo
   const auto served =
       cluster::serve_parameters(server, all[index], options, [&] { server.look(); });
   const Cancellation cancellation(
-      interrupts, [&] { server.stop(Status(ErrorCode::cancelled, me + " was told to end")); });
+      interrupts, [&] { server.stop(Status(ErrorCode::cancelled, me + " was told to stop")); });
   const Clock::time_point until = Clock::now() + options.join_timeout;
   std::optional<Status> ended;
   while (!(ended = server.ended(milliseconds(200))) && interrupts.received() == 0) {

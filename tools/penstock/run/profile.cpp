@@ -81,7 +81,7 @@ void check_same(const Progress& start, const Iterator& restored) {
     return "seed " + std::to_string(seed) + ", epoch " + std::to_string(epoch) + " and " +
            std::to_string(elements) + " elements";
   };
-  throw Error(ErrorCode::data_loss, "the state contradicts itself: the program counted " +
+  throw Error(ErrorCode::data_loss, "the state is inconsistent: the program counted " +
                                         place(start.seed, start.epoch, start.elements) +
                                         ", and its iterator " +
                                         place(stats.seed, stats.epoch, stats.elements));

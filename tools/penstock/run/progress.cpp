@@ -29,7 +29,8 @@ std::optional<Progress> load_progress(const std::string& path) {
   const std::optional<std::string> state = load_state(path);
   if (!state) return std::nullopt;
   try {
-    if (!state->starts_with(kMagic)) throw Error(ErrorCode::data_loss, "not of penstock profile");
+    if (!state->starts_with(kMagic))
+      throw Error(ErrorCode::data_loss, "not a state of penstock profile");
     StateReader reader(std::string_view(*state).substr(kMagic.size()));
     Progress progress;
     for (std::uint64_t* number : numbers_of(progress)) *number = reader.get();

@@ -37,7 +37,7 @@ void advance(Iterator& iterator, std::uint64_t epochs) {
 }
 
 std::uint64_t index_of(const QuarantinedRecord& record) {
-  if (record.index < 0) throw UsageError("the line does not say which record it was", "index");
+  if (record.index < 0) throw UsageError("the line does not name the record", "index");
   return static_cast<std::uint64_t>(record.index);
 }
 
@@ -47,7 +47,7 @@ Dataset one_of(const Dataset& source, const QuarantinedRecord& record) {
   const SourcePtr contents = plan.stages().front().source;
   if (const auto size = plan.stages().back().indexed_size) {
     if (index >= *size)
-      throw UsageError("the source has " + std::to_string(*size) + " records, and not number " +
+      throw UsageError("the source has " + std::to_string(*size) + " records, but no number " +
                        std::to_string(index));
     if (contents && contents->locate(index).shard != record.shard)
       throw UsageError("record " + std::to_string(index) + " of the source is in " +
@@ -91,7 +91,7 @@ Element replay_batch(const PipelineSpec& spec, const RunOptions& run, std::uint6
     Next next = iterator.next();
     if (next.is_end())
       throw Error(ErrorCode::out_of_range, "epoch " + std::to_string(epoch) + " has " +
-                                               std::to_string(i) + " batches, and not number " +
+                                               std::to_string(i) + " batches, but no number " +
                                                std::to_string(batch));
     if (i == batch) return next.value();
     if (next.is_error()) throw next.error();
@@ -100,24 +100,25 @@ Element replay_batch(const PipelineSpec& spec, const RunOptions& run, std::uint6
 
 QuarantinedRecord read_quarantine(const std::string& path, std::uint64_t line) {
   std::ifstream file(path);
-  if (!file) throw UsageError("can't be read", path);
+  if (!file) throw UsageError("can't read the file", path);
   std::string text;
   for (std::uint64_t i = 0; i < line; ++i)
-    if (!std::getline(file, text)) throw UsageError("has no line " + std::to_string(line), path);
+    if (!std::getline(file, text))
+      throw UsageError("the file has no line " + std::to_string(line), path);
   const std::string where = path + ":" + std::to_string(line);
   const nlohmann::json json = nlohmann::json::parse(text, nullptr, false);
-  if (!json.is_object()) throw UsageError("is no line of a quarantine file", where);
+  if (!json.is_object()) throw UsageError("not a line of a quarantine file", where);
   QuarantinedRecord record;
   const auto take_text = [&](const char* name, std::string& to) {
     const auto found = json.find(name);
     if (found == json.end() || !found->is_string())
-      throw UsageError(std::string("lacks the text ") + name, where);
+      throw UsageError(std::string("the line lacks the string ") + name, where);
     to = *found;
   };
   const auto take_number = [&](const char* name, std::int64_t& to) {
     const auto found = json.find(name);
     if (found == json.end() || !(found->is_null() || found->is_number_integer()))
-      throw UsageError(std::string("lacks the number ") + name, where);
+      throw UsageError(std::string("the line lacks the number ") + name, where);
     to = found->is_null() ? -1 : found->get<std::int64_t>();
   };
   take_text("shard", record.shard);
@@ -125,7 +126,7 @@ QuarantinedRecord read_quarantine(const std::string& path, std::uint64_t line) {
     std::string hex;
     take_text("shard_hex", hex);
     const std::optional<std::string> name = bytes_of_hex(hex);
-    if (!name) throw UsageError("has a shard_hex that is none", where);
+    if (!name) throw UsageError("shard_hex is not hexadecimal", where);
     record.shard = *name;
   }
   take_number("offset", record.offset);

@@ -65,7 +65,7 @@ Dataset read_table(const std::string& path, const std::vector<FeatureSpec>& feat
   if (!name.ends_with(".csv")) {
     if (std::error_code error; std::filesystem::is_regular_file(parts.front(), error))
       refuse_other_format(*default_file_system()->open(parts.front()));
-    throw UsageError("columns are of tf.Examples (.tfrecord) or of .csv, not of " +
+    throw UsageError("models over columns read .tfrecord (tf.Examples) or .csv, not " +
                      in_quotes(path));
   }
   CsvOptions of_csv;
@@ -73,7 +73,7 @@ Dataset read_table(const std::string& path, const std::vector<FeatureSpec>& feat
   for (const FeatureSpec& feature : features) {
     if (feature.shape.is_static() && feature.shape.volume() != 1)
       throw UsageError("feature " + in_quotes(feature.key) + " has " +
-                       std::to_string(feature.shape.volume()) + " values, and a field of CSV one");
+                       std::to_string(feature.shape.volume()) + " values, but a CSV field has one");
     of_csv.columns.push_back({feature.key, feature.dtype, default_of(feature)});
   }
   return csv(parts, of_csv);

@@ -225,7 +225,7 @@ Report run_towers(const PipelineSpec& spec, const ProfileOptions& options, Inter
   };
   std::optional<Digest> digest;
   if (options.digest) {
-    if (feed->towers() > 1) throw UsageError("digests one device alone", "--digest");
+    if (feed->towers() > 1) throw UsageError("works with one device only", "--digest");
     digest.emplace();
   }
   const bool saves = options.state != nullptr;

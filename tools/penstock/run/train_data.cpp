@@ -79,10 +79,10 @@ Dataset open_arrays(const std::vector<std::string>& paths, const TrainDataOption
   for (const towers::TakenComponent& taken : options.takes)
     order += (order.empty() ? "" : ",") + taken.name;
   if (order.empty())
-    throw UsageError("this model does not say which arrays it takes; --pipeline can read them");
+    throw UsageError("this model does not name its arrays; use --pipeline to read them");
   if (paths.size() > options.takes.size() ||
       (paths.size() < options.takes.size() && options.labels))
-    throw UsageError("arrays are " + order + ", one file each, not " +
+    throw UsageError("expected one array file for each of " + order + ", got " +
                      std::to_string(paths.size()));
   std::vector<Dataset> columns;
   for (std::size_t i = 0; i < paths.size(); ++i) {
@@ -116,9 +116,9 @@ void refuse_no_images(const std::vector<std::string>& paths, bool hidden) {
   if (found.empty() || std::ranges::any_of(found, may_be_image)) return;
   const Format format = detect_format(found.front());
   if (format == Format::unknown) refuse_unknown(found.front());
-  throw UsageError("this is " + std::string(name_of(format)) +
-                       " by its bytes, but not by its name; --data takes .tar, .tfrecord, .csv, "
-                       ".npy, .pnr and .bin, and --pipeline any name",
+  throw UsageError("by its bytes, this is " + std::string(name_of(format)) +
+                       ", but its name does not say so; --data needs a name in .tar, .tfrecord, "
+                       ".csv, .npy, .pnr or .bin, and --pipeline takes any name",
                    printable(found.front()));
 }
 
@@ -165,7 +165,8 @@ Dataset open_train_data(const std::string& path, const TrainDataOptions& options
   const std::string name =
       lower(std::filesystem::path(expand_braces(parts.front()).front()).filename().string());
   if (name.ends_with(".tar")) {
-    if (options.label_depth) throw UsageError("is tar shards: --label-depth is of folders");
+    if (options.label_depth)
+      throw UsageError("the data are tar shards: --label-depth applies to folders only");
     TarOptions of_tar;
     of_tar.label_regex = label_regex;
     of_tar.hidden = options.hidden;
@@ -180,11 +181,13 @@ Dataset open_train_data(const std::string& path, const TrainDataOptions& options
   const bool has_labels =
       is_csv || is_npy || is_examples || name.ends_with(".pnr") || name.ends_with(".bin") || is_idx;
   if (has_labels && !label_regex.empty())
-    throw UsageError("has labels of its own: --label-regex is of images and tar shards");
+    throw UsageError(
+        "the data have their own labels: --label-regex applies to images and tar shards only");
   if (has_labels && options.label_depth)
-    throw UsageError("has labels of its own: --label-depth is of folders");
+    throw UsageError("the data have their own labels: --label-depth applies to folders only");
   if (has_labels && options.hidden)
-    throw UsageError("is no folder and no tar shard, which --hidden is for");
+    throw UsageError(
+        "the data are neither a folder nor tar shards: --hidden applies to those only");
   if (is_csv) return open_csv(parts, options);
   if (is_npy) return open_arrays(parts, options);
   if (is_examples) return open_examples(parts, options);
@@ -193,7 +196,7 @@ Dataset open_train_data(const std::string& path, const TrainDataOptions& options
   if (is_idx) {
     if (parts.size() == 1 && !options.labels) return idx(parts[0]);
     if (parts.size() != 2)
-      throw UsageError("IDX data are two files, IMAGES,LABELS, not " + in_quotes(path));
+      throw UsageError("IDX data need two files, IMAGES,LABELS, not " + in_quotes(path));
     return idx(parts[0], parts[1]);
   }
   refuse_no_images(parts, options.hidden);

@@ -200,10 +200,11 @@ std::string train_text(const towers::TrainResult& result, const std::vector<Rank
   std::string text = grouped(result.steps - result.resumed_at) + " updates, " +
                      grouped(result.elements) + " images in " + human_seconds(result.train_s) +
                      ": " + human_count(result.elements_per_second()) + " images/s\n";
-  if (result.early_stopped) text += "ended early, as evaluations got no better\n";
+  if (result.early_stopped) text += "stopped early: evaluations did not improve\n";
   if (result.diverged_steps > 0)
     text += "diverged: the loss of " + grouped(result.diverged_steps) +
-            (result.diverged_steps == 1 ? " step" : " steps") + " was no number, or beyond 1e18\n";
+            (result.diverged_steps == 1 ? " step" : " steps") +
+            " was not a number, or beyond 1e18\n";
   for (std::size_t t = 0; t < result.feed.towers.size(); ++t) {
     const TowerStats& tower = result.feed.towers[t];
     text += "tower " + std::to_string(t) + " on " + tower.device + ": " + grouped(tower.steps) +
@@ -218,10 +219,10 @@ std::string train_text(const towers::TrainResult& result, const std::vector<Rank
     text += "gradients: " + grouped(result.strategy.applied) + " applied, " +
             grouped(result.strategy.dropped) + " dropped as stale\n";
   if (!result.lost_processes.empty()) {
-    text += "lost in the end: ";
+    text += "lost at the end: ";
     for (const int process : result.lost_processes)
       text += (text.ends_with(": ") ? "worker of rank " : ", ") + std::to_string(process);
-    text += "; batches that were left untrained: " + grouped(result.untrained_batches) + "\n";
+    text += "; batches not trained on: " + grouped(result.untrained_batches) + "\n";
   }
   return text;
 }

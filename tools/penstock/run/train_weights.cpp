@@ -40,7 +40,7 @@ std::optional<double> parsed(std::string_view text) {
 double weight_in(const std::string& text) {
   const std::optional<double> weight = parsed(text);
   if (!weight || !std::isfinite(*weight) || *weight < 0)
-    throw UsageError("a weight is a finite number, 0 or more, not " + in_quotes(text));
+    throw UsageError("a weight must be a finite number, 0 or more, not " + in_quotes(text));
   return *weight;
 }
 
@@ -66,7 +66,7 @@ std::vector<towers::ClassWeight> balanced(const Dataset& stored, const RunOption
   for (const auto& [label, count] : rows_of) {
     if (label < 0 || (!classes.empty() && label >= static_cast<std::int64_t>(classes.size())))
       throw Error(ErrorCode::mismatch,
-                  "label " + std::to_string(label) + " is none of the classes");
+                  "label " + std::to_string(label) + " is not one of the classes");
     weights.push_back({name_of(label, classes),
                        static_cast<double>(rows) /
                            (static_cast<double>(rows_of.size()) * static_cast<double>(count))});
@@ -121,7 +121,7 @@ std::optional<NamedWeight> split_weight(std::string_view line) {
 std::vector<towers::ClassWeight> weights_in_file(const std::string& path) {
   std::ifstream in(path);
   if (!in)
-    throw UsageError("is \"balanced\", numbers such as 1,2.5,1, or a file that can be read, not " +
+    throw UsageError("expected \"balanced\", numbers such as 1,2.5,1, or a readable file, got " +
                      in_quotes(path));
   const std::string text{std::istreambuf_iterator<char>(in), {}};  // a pipe is read once
   const auto head = std::as_bytes(std::span(text).first(std::min(text.size(), kOtherFormatHead)));
@@ -163,7 +163,7 @@ Dataset with_weight_column(const Dataset& stored, const std::string& column) {
                       spec.dtype == DType::f64 || spec.dtype == DType::bytes;
   if (spec.shape.rank() != 0 || !number)
     throw UsageError("column " + in_quotes(column) +
-                     " holds no single number: " + stored.spec().to_string());
+                     " is not a single number per row: " + stored.spec().to_string());
   const bool text = spec.dtype == DType::bytes;
   return stored.map(
       [column, text](const Element& in) -> float {
@@ -171,7 +171,7 @@ Dataset with_weight_column(const Dataset& stored, const std::string& column) {
         if (!text) return static_cast<float>(towers::number_in(value));
         const std::optional<double> weight = parsed(value.bytes_at());
         if (!weight)
-          throw Error(ErrorCode::mismatch, "column " + column + " holds no number, but " +
+          throw Error(ErrorCode::mismatch, "column " + column + " must have numbers, not " +
                                                in_quotes(std::string(value.bytes_at())));
         return static_cast<float>(*weight);
       },
@@ -186,7 +186,7 @@ std::vector<towers::ClassWeight> parse_class_weights(const std::string& text, co
   const auto is_number = [](const std::string& part) { return parsed(part).has_value(); };
   if (!std::ranges::all_of(parts, is_number)) return weights_in_file(text);
   if (!classes.empty() && parts.size() != classes.size())
-    throw UsageError("has " + std::to_string(parts.size()) + " weights for " +
+    throw UsageError("got " + std::to_string(parts.size()) + " weights for " +
                      std::to_string(classes.size()) + " classes");
   std::vector<towers::ClassWeight> weights;
   for (const std::string& part : parts)

@@ -45,26 +45,26 @@ std::string strategy_named(const std::string& variable_update, const cluster::Cl
                                                     : found->alone;
   if (!kind && servers && found->several)
     throw UsageError(
-        variable_update + " keeps variables on towers: it is of jobs without parameter servers",
+        variable_update + " keeps variables on towers, so the job must not have parameter servers",
         flag);
   if (!kind)
     throw UsageError(
-        variable_update + " is of one process: to train several by themselves, start each alone",
+        variable_update + " is for one process: to train several independently, start each alone",
         flag);
   const std::string is(towers::name_of(*kind));
   const std::string async(towers::name_of(StrategyKind::async));
   if (strategy.empty() || strategy == is) return is;
   if (found->may_be_async && strategy == async) return async;
-  throw UsageError(variable_update + " is --strategy " + is +
+  throw UsageError(variable_update + " means --strategy " + is +
                        (found->may_be_async ? " or " + async : "") +
-                       " in such a job, and not --strategy " + strategy,
+                       " in such a job, not --strategy " + strategy,
                    flag);
 }
 
 StrategyKind parse_strategy(const std::string& name, const cluster::Cluster& who) {
   const StrategyKind kind = towers::parse_strategy(name);
   if (who.world > 1 && (kind == StrategyKind::independent || kind == StrategyKind::model_parallel))
-    throw UsageError(name + " is of one process, not of a job of several", "--strategy");
+    throw UsageError(name + " is for one process, not for a job of several", "--strategy");
   return kind;
 }
 

@@ -149,7 +149,7 @@ std::string PassedOver::text() const {
   List texts;
   if (others > 0)
     texts.push_back(grouped(others) + (others == 1 ? " other file" : " other files") +
-                    " beside images, not looked at: " + join(parts, ", ") +
+                    " beside images, not read: " + join(parts, ", ") +
                     (by_extension_.size() > kMostNamed ? " and others" : ""));
   if (hidden_ > 0)
     texts.push_back(grouped(hidden_) + (hidden_ == 1 ? " hidden file is" : " hidden files are") +
@@ -197,8 +197,8 @@ Shards find_shards(const std::string& path, bool hidden) {
   if (shards.found.empty())
     throw Error(ErrorCode::not_found,
                 shards.skipped.count() == 0
-                    ? "there is nothing here"
-                    : "there is nothing here but hidden files (--hidden reads them)",
+                    ? "there are no files here"
+                    : "there are only hidden files here (--hidden reads them)",
                 Provenance{path});
   return shards;
 }
@@ -233,7 +233,7 @@ Dataset open_shard(const Shard& shard, bool hidden) {
 
 void refuse_unknown(const std::string& path) {
   refuse_other_format(*default_file_system()->open(path));
-  throw Error(ErrorCode::data_loss, "this is no format that is known", Provenance{path});
+  throw Error(ErrorCode::data_loss, "unknown file format", Provenance{path});
 }
 
 Dataset open_samples(const Shard& shard, bool hidden) {

@@ -84,7 +84,7 @@ bool is_of_files(FlagForm form) {
 void set_parts(Settings& source, const std::string& text) {
   const std::vector<std::string> parts = split_paths(*default_file_system(), text);
   if (parts.size() > source.kind().parameters.size())
-    throw UsageError("takes " + source_value_name(source.kind()) + ", got " + in_quotes(text));
+    throw UsageError("expected " + source_value_name(source.kind()) + ", got " + in_quotes(text));
   for (std::size_t i = 0; i < parts.size(); ++i)
     source.set(source.kind().parameters[i].name, parts[i]);
 }
@@ -98,7 +98,7 @@ const Kind& kind_of(StageRole role) {
 
 void set_range(Settings& source, const std::string& text) {
   const std::vector<std::string> parts = split(text, ',');
-  if (parts.size() > 3) throw UsageError("takes N or START,STOP[,STEP], got " + in_quotes(text));
+  if (parts.size() > 3) throw UsageError("expected N or START,STOP[,STEP], got " + in_quotes(text));
   if (parts.size() == 1) return source.set_text("stop", parts[0]);
   source.set_text("start", parts[0]);
   source.set_text("stop", parts[1]);
@@ -111,7 +111,7 @@ PipelineFlags::PipelineFlags(CLI::App& app, const std::string& default_seed, Fin
     : find_(find) {
   if (find_ != nullptr)
     app.add_option("path", bare_paths_,
-                   "files or a folder: the source is what they hold, as if its flag were given")
+                   "files or a folder; their contents choose the source, as if its flag were given")
         ->type_name("PATH");
   app.add_option("--pipeline", pipeline_file_, "read the pipeline from FILE instead of flags")
       ->type_name("FILE.toml")
@@ -134,14 +134,14 @@ void PipelineFlags::add_sources(CLI::App& app) {
 void PipelineFlags::set_source(const Kind& kind, const std::vector<std::string>& values) {
   if (spec_.source)
     throw UsageError(&spec_.source->kind() == &kind
-                         ? "is given twice; a pattern or several values name several files"
+                         ? "is given twice; to read several files, give a pattern or several values"
                          : "there is already a source, " + spec_.source->kind().flag());
   Settings source(kind);
   if (kind.form == FlagForm::paths) {
     source.set("paths", List(values));
   } else if (values.size() != 1) {
     throw UsageError("takes one value, got " + std::to_string(values.size()) +
-                     "; put a pattern in quotes, so that the shell leaves it alone");
+                     "; put a pattern in quotes, so that the shell does not expand it");
   } else if (kind.form == FlagForm::parts) {
     set_parts(source, values[0]);
   } else if (kind.form == FlagForm::range) {
@@ -162,30 +162,33 @@ void PipelineFlags::add_source_options(CLI::App& app) {
   };
   static constexpr Option kOptions[] = {
       {"--label-regex", "label_regex", nullptr, "REGEX",
-       "images, tar: its group is the class; matches the path if it has a /, else the file's name"},
+       "images, tar: regex whose group is the class; matched against the path if it has a /, else "
+       "against the file's name"},
       {"--label-depth", "label_depth", nullptr, "N",
-       "images: the folder that is the class: 1 the first below the root (default of a folder), 0 "
-       "the parent folder (default of a pattern)"},
+       "images: which folder names the class: 1 is the first below the root (default for a "
+       "folder), 0 the parent folder (default for a pattern)"},
       {"--hidden", "hidden", "true", "",
-       "images, tar: take hidden files, folders and members, too (whose names begin with a dot)"},
+       "images, tar: include hidden files, folders and members (whose names begin with a dot)"},
       {"--example", "example", nullptr, "KEY[:DTYPE[=DEFAULT]],...",
        "tfrecord: parse these features"},
       {"--sequence", "sequence", nullptr, "KEY[:DTYPE[[SHAPE]]],...",
-       "tfrecord: parse these feature lists of tf.SequenceExamples; behind the type, [] is a step "
-       "of one value, [4] or [2x3] one of that shape"},
+       "tfrecord: parse these feature lists of tf.SequenceExamples; after the type, [] means steps "
+       "of one value, [4] or [2x3] steps of that shape"},
       {"--compression", "compression", nullptr, "NAME", "tfrecord: none, gzip or zlib"},
       {"--no-verify", "verify", "false", "", "tfrecord: don't check the data's CRC32C"},
       {"--no-header", "header", "false", "", "csv: the first line is data"},
-      {"--columns", "columns", nullptr, "NAME[:DTYPE[=DEFAULT]],...", "csv: keep these"},
+      {"--columns", "columns", nullptr, "NAME[:DTYPE[=DEFAULT]],...", "csv: keep these columns"},
       {"--na-values", "na_values", nullptr, "TEXT,...",
-       "csv: texts that mean a missing value, such as NA; none by default"},
-      {"--delimiter", "delimiter", nullptr, "CHAR", "csv: instead of a comma"},
-      {"--record-bytes", "record_bytes", nullptr, "BYTES", "records: length of one"},
-      {"--header-bytes", "header_bytes", nullptr, "BYTES", "records: skipped at a file's start"},
-      {"--footer-bytes", "footer_bytes", nullptr, "BYTES", "records: skipped at a file's end"},
+       "csv: strings that mean a missing value, such as NA (default: none)"},
+      {"--delimiter", "delimiter", nullptr, "CHAR", "csv: field delimiter (default: a comma)"},
+      {"--record-bytes", "record_bytes", nullptr, "BYTES", "records: length of a record"},
+      {"--header-bytes", "header_bytes", nullptr, "BYTES",
+       "records: bytes to skip at each file's start"},
+      {"--footer-bytes", "footer_bytes", nullptr, "BYTES",
+       "records: bytes to skip at each file's end"},
       {"--index-folder", "index_folder", nullptr, "DIR|beside|-",
-       "where offset indices are kept: a folder, beside the data, or nowhere; default a cache "
-       "folder"},
+       "where to keep offset indices: a folder, beside the data, or - for nowhere (default: a "
+       "cache folder)"},
   };
   for (const Option& option : kOptions)
     in_order(
@@ -222,12 +225,12 @@ void PipelineFlags::add_stages(CLI::App& app) {
   };
   static constexpr Option kOptions[] = {
       {"--drop-remainder", StageRole::batch, "drop_remainder",
-       "of --batch: drop a short last batch"},
-      {"--orient", StageRole::decode, "orient", "of --decode: apply the EXIF orientation"},
+       "with --batch: drop a short last batch"},
+      {"--orient", StageRole::decode, "orient", "with --decode: apply the EXIF orientation"},
       {"--strict-images", StageRole::decode, "strict_images",
-       "of --decode: refuse images of which the decoder warns, also where no pixel changes"},
+       "with --decode: reject images with decoder warnings, even if no pixel changes"},
       {"--on-device", StageRole::decode, "on_device",
-       "of --decode: coefficient records become images on the --device"},
+       "with --decode: decode coefficient records on the --device"},
   };
   for (const Option& option : kOptions)
     in_order(app, option.flag, option.help,
@@ -266,7 +269,7 @@ void PipelineFlags::apply_source_options() {
     at_flag(late.flag, [&] {
       if (!spec_.source) throw UsageError("needs a source");
       if (spec_.source->kind().find(late.parameter) == nullptr)
-        throw UsageError("is no option of " + spec_.source->kind().flag());
+        throw UsageError("is not an option of " + spec_.source->kind().flag());
       spec_.source->set_text(late.parameter, late.value);
     });
   }
@@ -290,14 +293,14 @@ void PipelineFlags::apply_to_stage(StageRole role, const std::string& parameter,
       return;
     }
   }
-  throw UsageError("there is no stage that it could apply to", flag);
+  throw UsageError("applies to no stage of this pipeline", flag);
 }
 
 PipelineSpec PipelineFlags::finish() {
   const auto is_hidden = [](const Late& late) { return late.parameter == "hidden"; };
   if (!bare_paths_.empty()) {
     if (spec_.source || !pipeline_file_.empty())
-      throw UsageError("nothing takes " + in_quotes(bare_paths_.front()) +
+      throw UsageError("unexpected path " + in_quotes(bare_paths_.front()) +
                        ": there is already a source, " +
                        (spec_.source ? spec_.source->kind().flag() : "--pipeline"));
     use_remote(spec_.run);
@@ -306,7 +309,8 @@ PipelineSpec PipelineFlags::finish() {
   if (!pipeline_file_.empty()) {
     if (spec_.source || !spec_.stages.empty() || !source_options_.empty() ||
         !stage_options_.empty())
-      throw UsageError("takes the place of the flags for sources and stages", "--pipeline");
+      throw UsageError("replaces the flags for sources and stages: give one or the other",
+                       "--pipeline");
     PipelineSpec loaded = load_pipeline(pipeline_file_);
     for (const auto& [parameter, value] : spec_.run.given()) loaded.run.set(parameter->name, value);
     return loaded;

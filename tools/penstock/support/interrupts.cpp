@@ -131,7 +131,7 @@ void Interrupts::look_whether_it_hangs(Clock::time_point now) noexcept {
     patient_since_ = now;
     return;
   }
-  constexpr std::string_view kWhy = "penstock: something did not end when it was told to\n";
+  constexpr std::string_view kWhy = "penstock: ending now: part of the run did not stop in time\n";
   static_cast<void>(write(STDERR_FILENO, kWhy.data(), kWhy.size()) < 0);
   leave_now(received() == SIGTERM ? kTerminated : kInterrupted);
 }

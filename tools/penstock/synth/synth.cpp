@@ -153,7 +153,7 @@ std::string manifest_line(const Made& made, const Place& place) {
 }
 
 UsageError not_empty(const SynthOptions& options) {
-  return UsageError("the folder is not empty; --force writes into it all the same", options.folder);
+  return UsageError("the folder is not empty; --force writes into it anyway", options.folder);
 }
 
 /// A store has no folders: what has no objects below it is empty.
@@ -205,9 +205,10 @@ void check(const SynthOptions& options) {
   if (options.format == "cifar10" && (!fixed || !(options.least == Extent{32, 32})))
     throw UsageError("CIFAR-10's images are 32x32", "--size");
   if (options.format == "idx" && !fixed)
-    throw UsageError("the images of IDX are of one size", "--size");
+    throw UsageError("all images of an IDX file have the same size", "--size");
   if ((options.format == "cifar10" || options.format == "idx") && options.classes > 255)
-    throw UsageError("a label of " + options.format + " has one byte", "--classes");
+    throw UsageError("labels of " + options.format + " are one byte: at most 255 classes",
+                     "--classes");
   if (options.format == "folder" && options.shards > 1)
     throw UsageError("a folder has no shards", "--shards");
   if (options.format == "idx" && options.shards > 1)
@@ -215,7 +216,7 @@ void check(const SynthOptions& options) {
   const bool compresses = options.format == "tfrecord" || options.format == "idx";
   if (options.compression != "none" &&
       (!compresses || (options.format == "idx" && options.compression == "zlib")))
-    throw UsageError(options.format + " can't be compressed by " + options.compression,
+    throw UsageError(options.format + " can't be compressed with " + options.compression,
                      "--compression");
 }
 
