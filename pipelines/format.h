@@ -15,6 +15,7 @@ enum class Format {
   csv,
   lines,
   records,
+  tokens,
   unknown
 };
 

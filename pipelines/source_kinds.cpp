@@ -136,6 +136,15 @@ Dataset open_npy(const Settings& source, const FileSystemPtr& files) {
   return npy(source.get("paths", List()), file_options(source, files));
 }
 
+Dataset open_tokens(const Settings& source, const FileSystemPtr& files) {
+  TokenShardsOptions options;
+  static_cast<FileOptions&>(options) = file_options(source, files);
+  options.stored = dtype_from_name(source.get("stored", std::string("u16")));
+  options.dtype = dtype_from_name(source.get("dtype", std::string("i32")));
+  options.keep_remainder = source.get("keep_remainder", false);
+  return token_shards(source.get("paths", List()), source.get("window", std::int64_t{1}), options);
+}
+
 Dataset open_range(const Settings& source, const FileSystemPtr&) {
   return range(source.get("start", std::int64_t{0}), source.get("stop", std::int64_t{0}),
                source.get("step", std::int64_t{1}));
@@ -256,6 +265,14 @@ const std::vector<Kind>& source_kinds() {
        open_records,
        {.packed_images = true, .formats = {Format::records}}},
       {"npy", "rows of .npy arrays", {paths()}, open_npy, {.formats = {Format::npy}}},
+      {"tokens",
+       "windows of tokens, from files of llm.c or nanoGPT",
+       {paths(), count("window", "tokens of a window, which has one more as its last target"),
+        text("stored", "of tokens in files without a header (default u16)", {"u16", "u32"}),
+        text("dtype", "of tokens in elements (default i32)", {"i32", "i64", "u16", "u32"}),
+        flag("keep_remainder", "the rest of a file is a shorter window (default false)")},
+       open_tokens,
+       {.formats = {Format::tokens}}},
       {"range",
        "the integers start, start + step, … below stop",
        {{"stop", ValueType::integer, "the end, which is not included", true},

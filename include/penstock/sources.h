@@ -272,6 +272,41 @@ inline Dataset fixed_records(const Paths& paths, std::uint64_t record_bytes,
   return Dataset(make_fixed_records_source(paths, record_bytes, options));
 }
 
+/// The options of `token_shards`.
+struct TokenShardsOptions : FileOptions {
+  DType stored = DType::u16;    ///< of tokens in files without a header: u16 or u32
+  DType dtype = DType::i32;     ///< of tokens in elements: i32, i64, u16 or u32
+  bool keep_remainder = false;  ///< the rest of a file is a shorter window, of 2 tokens at least
+};
+/// Returns a source of windows of tokens: {tokens: <dtype> [window + 1]}. The inputs of a window
+/// are its first `window` tokens; the targets are all but the first. Windows begin every `window`
+/// tokens, so neighbours share a token, and none crosses the end of a file. With `keep_remainder`
+/// the spec is [?]: use `padded_batch` or `ragged_batch`, because `batch` stacks no short window.
+///
+/// Files are those of llm.c, whose header gives the dtype of the tokens (magic 20240520 version 1:
+/// u16; 20240801 version 7: u32), and of nanoGPT, which have no header: `stored` says what they
+/// hold. Both may be mixed. Numbers are little-endian. Source of the formats:
+/// https://github.com/karpathy/llm.c/blob/master/dev/data/data_common.py,
+/// https://github.com/karpathy/nanoGPT/blob/master/data/openwebtext/prepare.py.
+///
+/// Indexed: the number of windows follows from the sizes of the files, so nothing but headers is
+/// read to make the source. `shuffle()` is a perfect shuffle of the windows of all files. `shard`
+/// behind it gives the same order for any number of ranks. A u32 token above 2147483647 that must
+/// become i32 is data_loss, the error of its window.
+///
+/// Throws Error{not_found} that lists the missing files. Throws Error{data_loss}, naming the file
+/// and the numbers, for a header of another version or byte order, a number of tokens that the
+/// file's size contradicts, and a file without a header that ends within a token. Throws
+/// Error{invalid_argument} for a window below 1, other dtypes, u32 tokens that must become u16, and
+/// if no file has a whole window. Throws Error{out_of_range} for windows above the limit.
+SourcePtr make_token_shards_source(const Paths& paths, std::int64_t window,
+                                   const TokenShardsOptions& options);
+/// Returns the dataset of `make_token_shards_source`.
+inline Dataset token_shards(const Paths& paths, std::int64_t window,
+                            const TokenShardsOptions& options = {}) {
+  return Dataset(make_token_shards_source(paths, window, options));
+}
+
 /// Returns a source of the rows (outermost dimension) of .npy arrays, one array after the other:
 /// {value: <dtype> [...]}. Values of two bytes without a type (V2) are bf16: ml_dtypes and JAX
 /// write bfloat16 so. A truncated file gives its whole rows and then one error. Indexed. Throws

@@ -28,11 +28,23 @@ std::size_t block_of(std::span<const ReadPiece> pieces) {
 void place_block(std::span<ReadPiece> pieces, ReadContext& context,
                  std::vector<ReadRequest>& requests) {
   std::uint64_t bytes = 0;
-  for (const ReadPiece& piece : pieces) bytes += piece.size;
-  const BufferPtr buffer = context.allocate(bytes);
-  std::byte* out = buffer->data();
-  bool first = true;
+  bool any = false;
+  for (const ReadPiece& piece : pieces) {
+    if (piece.out != nullptr) continue;
+    bytes += piece.size;
+    any = true;
+  }
+  const BufferPtr buffer = any ? context.allocate(bytes) : BufferPtr();
+  std::byte* out = any ? buffer->data() : nullptr;
+  bool first = true;  // of those in the buffer
   for (ReadPiece& piece : pieces) {
+    if (piece.out != nullptr) {
+      requests.push_back({piece.offset, piece.size, piece.out, {}});
+      piece.request = requests.size() - 1;
+      piece.bytes = {piece.out, piece.size};
+      first = true;
+      continue;
+    }
     const bool joins = !first && requests.back().offset + requests.back().size == piece.offset;
     if (joins) {
       requests.back().size += piece.size;

@@ -17,6 +17,9 @@ struct ReadPiece {
   std::size_t shard = 0;
   std::uint64_t offset = 0;
   std::uint64_t size = 0;
+  /// Where the bytes are to go, as to the row of a batch. They go to a buffer if it is null, and
+  /// nowhere if they are viewed.
+  std::byte* out = nullptr;
   std::span<const std::byte> bytes{};
   BufferPtr owner{};  ///< keeps `bytes` alive; may be shared with neighbours
   Status status{};
@@ -27,9 +30,9 @@ struct ReadPiece {
 /// bytes, while they are still in the CPU's caches.
 ///
 /// Neighbours in a shard become one request and share a buffer of about 256 KiB; larger pieces have
-/// buffers of their own. Mapped files are viewed, not read. Shards on a server are requested all at
-/// once. If a shard has changed since it was found, all its pieces fail; views may fail after they
-/// arrived, and then arrive once more. Sorts `pieces`.
+/// buffers of their own, and those with an `out` none. Mapped files are viewed, not read. Shards on
+/// a server are requested all at once. If a shard has changed since it was found, all its pieces
+/// fail; views may fail after they arrived, and then arrive once more. Sorts `pieces`.
 void read_pieces(const Shards& shards, std::span<ReadPiece> pieces, ReadContext& context,
                  const std::function<void(ReadPiece&)>& arrived);
 

@@ -56,6 +56,8 @@ struct SourceCase {
   std::optional<ErrorCode> empty{};
   /// Offsets are those in the file, which is not compressed.
   bool plain = true;
+  /// Bytes that a record shares with the one before it in its shard.
+  std::int64_t shared = 0;
   /// The files are read only when the data set is opened.
   bool loads = false;
 
@@ -158,6 +160,31 @@ inline std::string image_records_file(const std::vector<std::string>& records, s
     out += text_of(records_file::make_frame(frame, "key")) + records[i];
   }
   return out + text_of(records_file::make_index(contents, out.size()));
+}
+
+/// Returns three tokens, and the first of the next window, which is 0 in all of them.
+template <typename Token>
+std::string tokens_of(std::size_t i) {
+  const Token first = 0;
+  const auto second = static_cast<Token>(7 * i + 1);
+  const auto third = static_cast<Token>(std::numeric_limits<Token>::max() / 2 - i);
+  return little_endian(first) + little_endian(second) + little_endian(third) + little_endian(first);
+}
+
+/// A damaged window of u32 has a token that no i32 can hold.
+template <typename Token>
+std::string window_of(const std::string& record, bool bad, std::size_t) {
+  std::string out = record.substr(0, 3 * sizeof(Token));
+  if (bad) out[2 * sizeof(Token) - 1] = '\x80';
+  return out;
+}
+
+/// Returns llm.c's header for the tokens of u16 windows.
+inline std::string token_header(std::size_t windows) {
+  std::string header = little_endian(std::uint32_t{20240520}) + little_endian(std::uint32_t{1}) +
+                       little_endian(static_cast<std::uint32_t>(3 * windows + 1));
+  header.resize(1024);
+  return header;
 }
 
 /// Returns the header for big-endian i32 [n, 3], without data.
@@ -337,6 +364,33 @@ inline std::vector<SourceCase> sources() {
        .files = joined(as_it_is, [](std::size_t) { return "top"; }),
        .record = fixed(7),
        .value = fixed(7)},
+      {.name = "token_shards",
+       .spec = "{tokens: u16 [4]}",
+       .open =
+           [](const SourceInput& input) {
+             auto options = options_for<TokenShardsOptions>(input);
+             options.dtype = DType::u16;
+             return token_shards(input.paths, 3, options);
+           },
+       .files = joined(window_of<std::uint16_t>, token_header, std::string(2, '\0')),
+       .record = tokens_of<std::uint16_t>,
+       .value = tokens_of<std::uint16_t>,
+       .empty = ErrorCode::invalid_argument,
+       .shared = 2},
+      {.name = "token_shards, u32",
+       .spec = "{tokens: i32 [4]}",
+       .open =
+           [](const SourceInput& input) {
+             auto options = options_for<TokenShardsOptions>(input);
+             options.stored = DType::u32;
+             return token_shards(input.paths, 3, options);
+           },
+       .files = joined(window_of<std::uint32_t>, no_header, std::string(4, '\0')),
+       .record = tokens_of<std::uint32_t>,
+       .value = tokens_of<std::uint32_t>,
+       .damage = ErrorCode::data_loss,
+       .empty = ErrorCode::invalid_argument,
+       .shared = 4},
       {.name = "range",
        .spec = "{value: i64 []}",
        .open =

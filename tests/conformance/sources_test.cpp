@@ -146,7 +146,8 @@ TEST_P(Sources, SayWhereTheRecordsLie) {
     EXPECT_NE(bytes.find(GetParam().record(i)), std::string::npos) << place.to_string();
     EXPECT_EQ(bytes.size(), static_cast<std::size_t>(place.length));
     if (i == 0 || places[i - 1].shard != place.shard) continue;
-    EXPECT_GE(place.offset, places[i - 1].offset + places[i - 1].length) << place.to_string();
+    EXPECT_GE(place.offset, places[i - 1].offset + places[i - 1].length - GetParam().shared)
+        << place.to_string();
   }
 }
 
@@ -249,8 +250,10 @@ TEST_P(Sources, FailARecordThatCannotBeReadAlone) {
   std::optional<Provenance> bad;
   hook_ = [&bad](const std::string& path, const ReadRequest& request) -> Status {
     if (!bad || path != bad->shard) return {};
-    const auto begin = static_cast<std::uint64_t>(bad->offset);
-    if (request.offset >= begin + static_cast<std::uint64_t>(bad->length)) return {};
+    // The bytes that no other record has.
+    const auto begin = static_cast<std::uint64_t>(bad->offset + GetParam().shared);
+    const auto end = static_cast<std::uint64_t>(bad->offset + bad->length - GetParam().shared);
+    if (request.offset >= end) return {};
     if (request.offset + request.size <= begin) return {};
     return Status(ErrorCode::unavailable, "a bad sector");
   };

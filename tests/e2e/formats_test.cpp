@@ -66,6 +66,42 @@ TEST_F(Formats, CsvWithMissingValues) {
   EXPECT_THAT(near.err, HasSubstr("the header has 'n', which differs in blanks and case"));
 }
 
+TEST_F(Formats, TokensOfLlmCAndNanoGpt) {
+  std::string tokens, header;
+  for (std::uint16_t token = 0; token < 100; ++token) tokens += little_endian(token);
+  for (const std::uint32_t number : {20240520U, 1U, 100U}) header += little_endian(number);
+  header.resize(1024);
+  const std::string with = folder_.write("with.bin", header + tokens);
+  const std::string without = folder_.write("without.bin", tokens);
+  const std::string wanted =
+      digest({"--tokens", with, "--token-window", "7", "--shuffle", "--seed", "3", "--batch", "4"});
+  EXPECT_EQ(digest({"--tokens", without, "--token-window", "7", "--stored", "u16", "--shuffle",
+                    "--seed", "3", "--batch", "4"}),
+            wanted);
+  EXPECT_EQ(digest({with, "--token-window", "7", "--shuffle", "--seed", "3", "--batch", "4"}),
+            wanted);
+  const std::string toml = folder_.write(
+      "p.toml", "[source]\nkind = \"tokens\"\npaths = \"" + with +
+                    "\"\nwindow = 7\ndtype = \"i32\"\n[[stages]]\nkind = \"shuffle\"\n"
+                    "[[stages]]\nkind = \"batch\"\nsize = 4\n");
+  EXPECT_EQ(digest({"--pipeline", toml, "--seed", "3"}), wanted);
+  EXPECT_NE(
+      digest({"--tokens", with, "--token-window", "7", "--token-dtype", "u16", "--batch", "4"}),
+      wanted);
+  const Outcome ragged = run_program({"profile", "--tokens", with, "--token-window", "7",
+                                      "--keep-remainder", "--padded-batch", "4"});
+  EXPECT_EQ(ragged.code, 0) << ragged.err;
+  const Outcome alone = run_program({"profile", with, "--batch", "4"});
+  EXPECT_EQ(alone.code, 2);
+  EXPECT_THAT(alone.err, HasSubstr("window"));
+  const Outcome inspected = run_program({"inspect", with});
+  EXPECT_EQ(inspected.code, 0) << inspected.err;
+  EXPECT_THAT(inspected.out, HasSubstr("tokens of llm.c"));
+  const Outcome wrong = run_program({"profile", "--npy", with});
+  EXPECT_EQ(wrong.code, 2);
+  EXPECT_THAT(wrong.err, HasSubstr("these are shards of tokens: --tokens"));
+}
+
 TEST_F(Formats, SequenceExamples) {
   const auto list = [](const std::string& name, const Flags& steps) {
     std::string all;

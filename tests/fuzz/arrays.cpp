@@ -1,4 +1,4 @@
-// IDX, CIFAR-10, npy, CSV.
+// IDX, CIFAR-10, npy, tokens, CSV.
 #include <penstock/sources.h>
 
 #include "tests/fuzz/support.h"
@@ -89,6 +89,40 @@ std::vector<std::string> npy_seeds() {
       seeds.push_back(with_options(0, npy(text, std::string(48, 'x'))));
     }
   }
+  return seeds;
+}
+
+void run_tokens(Bytes bytes) {
+  const Input input(bytes);
+  TokenShardsOptions options;
+  options.stored = input.option(0) ? DType::u32 : DType::u16;
+  constexpr DType kTypes[] = {DType::i32, DType::i64, DType::u32, DType::u16};
+  options.dtype = kTypes[(input.option(1) ? 1 : 0) + (input.option(2) ? 2 : 0)];
+  options.keep_remainder = input.option(3);
+  options.limits = small_limits();
+  read_all(input.file, [&](FileSystemPtr files) {
+    options.files = std::move(files);
+    return make_token_shards_source({"file"}, input.option(4) ? 1 : 5, options);
+  });
+}
+
+std::vector<std::string> tokens_seeds() {
+  using test::little_endian;
+  const auto with_header = [](std::uint32_t magic, std::uint32_t version, std::uint32_t count,
+                              std::size_t bytes) {
+    std::string file = little_endian(magic) + little_endian(version) + little_endian(count);
+    file.resize(1024);
+    return file + std::string(bytes, '\x7f');
+  };
+  std::vector<std::string> seeds;
+  for (unsigned options = 0; options < 32; ++options) {
+    seeds.push_back(with_options(options, std::string(44, 'x')));
+    seeds.push_back(with_options(options, with_header(20240520, 1, 13, 26)));
+    seeds.push_back(with_options(options, with_header(20240801, 7, 13, 52)));
+  }
+  seeds.push_back(with_options(0, std::string(43, 'x')));
+  seeds.push_back(with_options(0, with_header(20240520, 1, 0xffffffff, 26)));
+  seeds.push_back(with_options(0, with_header(20240522, 1, 13, 26)));
   return seeds;
 }
 

@@ -28,6 +28,7 @@ std::span<const Target> targets() {
       Target{"state", run_state, state_seeds},
       Target{"tar", run_tar, tar_seeds},
       Target{"tfrecord", run_tfrecord, tfrecord_seeds},
+      Target{"tokens", run_tokens, tokens_seeds},
       Target{"toml", run_toml, toml_seeds},
       Target{"wire", run_wire, wire_seeds},
   };

@@ -47,10 +47,12 @@ std::vector<std::string> tar_seeds();
 void run_idx(Bytes input);
 void run_cifar10(Bytes input);
 void run_npy(Bytes input);
+void run_tokens(Bytes input);
 void run_csv(Bytes input);
 std::vector<std::string> idx_seeds();
 std::vector<std::string> cifar10_seeds();
 std::vector<std::string> npy_seeds();
+std::vector<std::string> tokens_seeds();
 std::vector<std::string> csv_seeds();
 // images.cpp
 void run_jpeg(Bytes input);

@@ -3,4 +3,5 @@ penstock_tests(sources LAYERS core io http sources FILES tfrecord tfrecord_damag
   golden offset_index hostile_index shards other_formats known_files dangling_links)
 penstock_test(sources/datasets)
 penstock_test(sources/contents)
+penstock_test(sources/token_shards)
 penstock_tests(sources PROGRAM sources_image_tests FILES image_records image_tails LIBRARIES JPEG::JPEG PNG::PNG)

@@ -19,10 +19,11 @@ namespace {
 
 /// Returns the name for several files, in the order of the enumeration.
 std::string_view plural_of(Format format) noexcept {
-  constexpr std::array<std::string_view, 12> kNames{
+  constexpr std::array<std::string_view, 13> kNames{
       "folders of images", "JPEGs",      "PNGs",           "tar archives",
       "TFRecord files",    "IDX files",  "CIFAR-10 files", ".npy arrays",
-      "CSV files",         "text files", "image records",  "unknown files"};
+      "CSV files",         "text files", "image records",  "shards of tokens",
+      "unknown files"};
   return kNames[static_cast<std::size_t>(format)];
 }
 
@@ -57,8 +58,8 @@ std::string list_of(const std::vector<Shard>& shards) {
 /// True if the bytes of the format distinguish it from all others. Those of CIFAR-10 do not, and
 /// the first bytes of an IDX file may be those of a dark picture.
 bool is_plain(Format format) {
-  constexpr std::array kPlain{Format::jpeg, Format::png,      Format::tar,
-                              Format::npy,  Format::tfrecord, Format::records};
+  constexpr std::array kPlain{Format::jpeg,     Format::png,     Format::tar,   Format::npy,
+                              Format::tfrecord, Format::records, Format::tokens};
   return std::ranges::find(kPlain, format) != kPlain.end();
 }
 

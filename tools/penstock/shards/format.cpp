@@ -73,6 +73,13 @@ bool is_cifar10(std::string_view head, std::uint64_t size) {
   return some;
 }
 
+/// True for the magic and the version of a header of llm.c.
+bool is_tokens(std::string_view head) {
+  if (head.size() < 8) return false;
+  const std::uint64_t magic = little(head.substr(0, 4)), version = little(head.substr(4, 4));
+  return (magic == 20240520 && version == 1) || (magic == 20240801 && version == 7);
+}
+
 bool starts_as_text(std::string_view head) {
   return !head.empty() && std::all_of(head.begin(), head.end(), [](char c) {
     const auto byte = static_cast<unsigned char>(c);
@@ -126,9 +133,10 @@ bool looks_compressed(std::string_view head) {
 }  // namespace
 
 std::string_view name_of(Format format) noexcept {
-  constexpr std::array<std::string_view, 12> kNames{
+  constexpr std::array<std::string_view, 13> kNames{
       "a folder of images", "JPEG", "PNG", "tar",  "TFRecord",      "IDX",
-      "CIFAR-10",           "npy",  "CSV", "text", "image records", "unknown data"};
+      "CIFAR-10",           "npy",  "CSV", "text", "image records", "tokens of llm.c",
+      "unknown data"};
   return kNames[static_cast<std::size_t>(format)];
 }
 
@@ -137,6 +145,7 @@ Format detect_format(std::string_view head, std::uint64_t size) {
   if (head.starts_with("\x89PNG\r\n\x1a\n")) return Format::png;
   if (head.starts_with("\x93NUMPY")) return Format::npy;
   if (head.starts_with("PNSTREC1")) return Format::records;
+  if (is_tokens(head)) return Format::tokens;
   if (is_tfrecord(head)) return Format::tfrecord;
   if (is_tar(head)) return Format::tar;
   if (is_idx(head)) return Format::idx;

@@ -225,6 +225,11 @@ Dataset open_shard(const Shard& shard, bool hidden) {
       return text_lines({shard.path}, without_index<FileOptions>());
     case Format::records:
       return image_records({shard.path}, without_index<FileOptions>());
+    case Format::tokens: {
+      auto options = without_index<TokenShardsOptions>();
+      options.keep_remainder = true;  // all tokens
+      return token_shards({shard.path}, 1024, options);
+    }
     case Format::unknown:
       break;
   }

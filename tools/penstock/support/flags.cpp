@@ -186,6 +186,13 @@ void PipelineFlags::add_source_options(CLI::App& app) {
        "records: bytes to skip at each file's start"},
       {"--footer-bytes", "footer_bytes", nullptr, "BYTES",
        "records: bytes to skip at each file's end"},
+      {"--token-window", "window", nullptr, "N",
+       "tokens: inputs in a window; one more token is its last target"},
+      {"--stored", "stored", nullptr, "u16|u32",
+       "tokens: dtype in files without a header (default: u16)"},
+      {"--token-dtype", "dtype", nullptr, "DTYPE", "tokens: i32 (default), i64, u16 or u32"},
+      {"--keep-remainder", "keep_remainder", "true", "",
+       "tokens: the rest of a file becomes a shorter window"},
       {"--index-folder", "index_folder", nullptr, "DIR|beside|-",
        "where to keep offset indices: a folder, beside the data, or - for nowhere (default: a "
        "cache folder)"},
