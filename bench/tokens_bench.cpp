@@ -33,7 +33,7 @@ namespace {
 
 constexpr std::size_t kWindow = 1024;  // T
 constexpr std::size_t kHeader = 256 * sizeof(std::int32_t);
-constexpr int kEpochs = 4;
+int epochs = 1;  // of each run, which reads about a gibibyte
 
 struct Shards {
   explicit Shards(const std::string& parent) {
@@ -137,7 +137,8 @@ std::uint64_t first_tokens(const Tensor& batch) {
 /// Returns the sum of the first values of all windows.
 std::uint64_t run_pipeline(const Dataset& batches) {
   std::uint64_t sum = 0;
-  Iterator iterator = batches.iterate({.seed = 3, .epochs = kEpochs, .threads = 1});
+  Iterator iterator =
+      batches.iterate({.seed = 3, .epochs = static_cast<std::uint64_t>(epochs), .threads = 1});
   do {
     for (Next next = iterator.next(); !next.is_end(); next = iterator.next()) {
       const Tensor& batch = next.value()[0];
@@ -182,7 +183,7 @@ void bench(const Shards& shards, std::int64_t batch, int rounds) {
   const auto repeated = [&]<typename T>(T, bool buffered) {
     return [loop = std::make_shared<FreadLoop<T>>(shards, rows, buffered)] {
       std::uint64_t sum = 0;
-      for (int epoch = 0; epoch < kEpochs; ++epoch) sum += loop->run();
+      for (int epoch = 0; epoch < epochs; ++epoch) sum += loop->run();
       return sum;
     };
   };
@@ -208,7 +209,7 @@ void bench(const Shards& shards, std::int64_t batch, int rounds) {
       {"token_shards u16 mmap", "fread u16", pipeline(DType::u16, "mmap")},
       {"fixed_records", "fread u16", [records] { return run_pipeline(records); }},
   };
-  race(sides, rounds, static_cast<double>(shards.paths.size() * shards.windows * kEpochs));
+  race(sides, rounds, static_cast<double>(shards.paths.size() * shards.windows * epochs));
   for (const Side& side : sides) {
     const Side& loop = *std::ranges::find(sides, side.loop, &Side::name);
     if (side.name != "fixed_records" && side.sum != loop.sum)
@@ -230,7 +231,9 @@ int run(int argc, char** argv) {
     return argc > i ? std::max(1, std::atoi(argv[i])) : fallback;
   };
   const int rounds = number(1, 7);
-  const auto tokens = static_cast<std::size_t>(number(2, 256)) << 19;
+  const int mebibytes = number(2, 256);
+  epochs = std::max(1, 1024 / mebibytes);
+  const auto tokens = static_cast<std::size_t>(mebibytes) << 19;
   const auto count = static_cast<std::size_t>(number(3, 4));
   Shards shards(argc > 4 ? argv[4] : std::filesystem::temp_directory_path().string());
   shards.write(count, tokens / count / kWindow * kWindow + 1);

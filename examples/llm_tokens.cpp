@@ -9,9 +9,8 @@
 //     dataloader_reset(&loader)                                        the next epoch, by itself
 //     dataloader_resume(&loader, shard, sample)                        feed.save(), Feed::restore
 //
-// The shuffle is one over all windows of all shards, in the same order for any number of ranks. On
-// a GPU ("cuda:0" for "host:0") batches are copied from pinned memory to one of two slots while the
-// model computes on the other.
+// One shuffle covers the windows of all shards, in the same order for any number of ranks. On a GPU
+// ("cuda:0" for "host:0") batches lie in pinned memory, and are copied to two slots by turns.
 //
 // Prints:
 //     {tokens: i32 [65]}, 46 windows
@@ -33,8 +32,7 @@ namespace ps = penstock;
 
 namespace {
 
-constexpr std::int64_t kT = 64;  // tokens of a window
-constexpr std::int64_t kB = 4;   // windows of a batch
+constexpr std::int64_t kT = 64, kB = 4;  // tokens of a window, windows of a batch
 constexpr int kRanks = 2;
 
 std::string made_up_shard(std::uint16_t first, std::uint16_t count) {
@@ -46,9 +44,10 @@ std::string made_up_shard(std::uint16_t first, std::uint16_t count) {
 }
 
 ps::Dataset made_up_windows() {
-  const auto files = ps::make_memory_file_system(
+  ps::TokenShardsOptions options;
+  options.files = ps::make_memory_file_system(
       {{"a.bin", made_up_shard(0, 1000)}, {"b.bin", made_up_shard(10000, 2000)}});
-  return ps::token_shards({"a.bin", "b.bin"}, kT, {{.files = files}});
+  return ps::token_shards({"a.bin", "b.bin"}, kT, options);
 }
 
 // The inputs of a window are tokens[0 … T-1], the targets tokens[1 … T].

@@ -95,26 +95,10 @@ std::vector<TokenFile> read_headers(const Shards& shards, DType stored) {
   return files;
 }
 
-/// Converts `count` tokens, and returns the bits that any of them has. They may be the last bytes
-/// of the place where the results go, because results never reach a token that is still to be read.
+/// Converts `count` tokens one by one. Returns the bits that any of them has.
 template <typename To, typename From>
 From convert(const std::byte* from, std::byte* to, std::size_t count) noexcept {
-  // Vectors by hand: the compiler cannot know that results do not reach tokens.
-  constexpr std::size_t kLanes = 16 / sizeof(To);
-  using Tokens [[gnu::vector_size(kLanes * sizeof(From))]] = From;
-  using Results [[gnu::vector_size(kLanes * sizeof(To))]] = To;
-  Tokens any{};
-  for (; count >= kLanes; count -= kLanes) {
-    Tokens tokens;
-    std::memcpy(&tokens, from, sizeof(tokens));
-    any |= tokens;
-    const Results results = __builtin_convertvector(tokens, Results);
-    std::memcpy(to, &results, sizeof(results));
-    from += sizeof(tokens);
-    to += sizeof(results);
-  }
   From all = 0;
-  for (std::size_t i = 0; i < kLanes; ++i) all = static_cast<From>(all | any[i]);
   for (; count > 0; --count, from += sizeof(From), to += sizeof(To)) {
     From token;
     std::memcpy(&token, from, sizeof(token));
@@ -125,6 +109,9 @@ From convert(const std::byte* from, std::byte* to, std::size_t count) noexcept {
   return all;
 }
 
+/// Converts `count` tokens, which need not be aligned, and returns false if one does not fit. They
+/// may be the last bytes of the place where the results go: a result never reaches a token that is
+/// still to be read.
 using Convert = bool (*)(const std::byte* from, std::byte* to, std::size_t count) noexcept;
 
 template <typename Token>
@@ -139,6 +126,23 @@ bool widen_tokens(const std::byte* from, std::byte* to, std::size_t count) noexc
   return true;
 }
 
+/// The usual conversion, by vectors: the compiler cannot know that results never reach tokens that
+/// are still to be read.
+bool widen_to_32(const std::byte* from, std::byte* to, std::size_t count) noexcept {
+  using Vector [[gnu::vector_size(16)]] = std::uint16_t;
+  constexpr Vector kZeros{};
+  constexpr std::size_t kLanes = sizeof(Vector) / sizeof(std::uint16_t);
+  for (; count >= kLanes; count -= kLanes, from += sizeof(Vector), to += 2 * sizeof(Vector)) {
+    Vector tokens;
+    std::memcpy(&tokens, from, sizeof(tokens));
+    const Vector low = __builtin_shufflevector(tokens, kZeros, 0, 8, 1, 9, 2, 10, 3, 11);
+    const Vector high = __builtin_shufflevector(tokens, kZeros, 4, 12, 5, 13, 6, 14, 7, 15);
+    std::memcpy(to, &low, sizeof(low));
+    std::memcpy(to + sizeof(low), &high, sizeof(high));
+  }
+  return widen_tokens<std::uint32_t, std::uint16_t>(from, to, count);
+}
+
 /// Returns false if a token is no i32.
 bool sign_tokens(const std::byte* from, std::byte* to, std::size_t count) noexcept {
   return convert<std::uint32_t, std::uint32_t>(from, to, count) <= INT32_MAX;
@@ -149,7 +153,7 @@ Convert conversion(DType from, DType to) noexcept {
   if (from == DType::u16) {
     if (to == DType::u16) return copy_tokens<std::uint16_t>;
     if (to == DType::i64) return widen_tokens<std::uint64_t, std::uint16_t>;
-    return widen_tokens<std::uint32_t, std::uint16_t>;
+    return widen_to_32;
   }
   if (to == DType::u32) return copy_tokens<std::uint32_t>;
   if (to == DType::i32) return sign_tokens;
@@ -178,6 +182,11 @@ class TokenShardsSource final : public Source {
       add(i, files[i]);
       if (files[i].count > files[largest].count) largest = i;
     }
+    const bool alike = std::ranges::all_of(
+        files, [&](const TokenFile& file) { return file.stored == files[0].stored; });
+    if (alike && !options.keep_remainder) {
+      every_bytes_ = (window + 1) * (size_of(files[0].stored) + size_of(options.dtype));
+    }
     if (size() > 0) return;
     throw refused(shards_->path(largest),
                   "no file has the " + std::to_string(options.keep_remainder ? 2 : window + 1) +
@@ -196,6 +205,7 @@ class TokenShardsSource final : public Source {
   std::optional<std::uint64_t> size() const override { return parts_.back().first; }
   bool blocking() const override { return blocking_; }
   std::uint64_t record_bytes(std::uint64_t index) const override {
+    if (every_bytes_ > 0) return every_bytes_;
     const Part& part = parts_[shard_of(index)];
     return tokens_of(part, index) * (part.width + size_of(options_.dtype));
   }
@@ -272,7 +282,8 @@ class TokenShardsSource final : public Source {
   const Shape whole_;
   const Names* const names_;
   const bool blocking_;
-  std::vector<Part> parts_{1};  // and one behind the last shard
+  std::vector<Part> parts_{1};     // and one behind the last shard
+  std::uint64_t every_bytes_ = 0;  // `record_bytes` of every window; 0: it differs
 };
 
 void TokenShardsSource::read(std::span<ReadItem> items, ReadContext& context) const {
