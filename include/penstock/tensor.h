@@ -40,17 +40,9 @@ class alignas(16) Tensor {
   Tensor(const Tensor&) = default;
   Tensor& operator=(const Tensor&) = default;
   /// Leaves `other` empty.
-  Tensor(Tensor&& other) noexcept : rep_(other.rep_), owner_(std::move(other.owner_)) {
-    other.forget();
-  }
-  Tensor& operator=(Tensor&& other) noexcept {
-    if (this != &other) {
-      rep_ = other.rep_;
-      owner_ = std::move(other.owner_);
-      other.forget();
-    }
-    return *this;
-  }
+  Tensor(Tensor&& other) noexcept;
+  /// Leaves `other` empty.
+  Tensor& operator=(Tensor&& other) noexcept;
   ~Tensor() = default;
 
   /// Returns a tensor of uninitialised values: inline if they fit, else from `allocator`. Throws
@@ -182,6 +174,27 @@ class alignas(16) Tensor {
   Rep rep_;
   BufferPtr owner_;
 };
+
+// GCC does not see that elements move no more tensors than they hold.
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#endif
+inline Tensor::Tensor(Tensor&& other) noexcept : rep_(other.rep_), owner_(std::move(other.owner_)) {
+  other.forget();
+}
+
+inline Tensor& Tensor::operator=(Tensor&& other) noexcept {
+  if (this != &other) {
+    rep_ = other.rep_;
+    owner_ = std::move(other.owner_);
+    other.forget();
+  }
+  return *this;
+}
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic pop
+#endif
 
 template <typename T>
 Tensor Tensor::scalar(T value) {

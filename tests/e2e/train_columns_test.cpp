@@ -164,7 +164,7 @@ TEST_F(TrainColumns, MismatchedColumns) {
   };
   const std::vector<Case> cases{
       {"kind = \"identity\"", "kind = \"identitie\"", R"(there is no kind "identitie")"},
-      {"buckets = 3", "buckets = \"3\"", "expected an integer, got a text"},
+      {"buckets = 3", "buckets = \"3\"", "expected an integer, got a string"},
       {"buckets = 3", "bucket = 3", "needs buckets"},
       {"buckets = 3", "buckets = 3\nbuckett = 4", R"(unknown key "buckett")"},
       {"source = \"day\"", "source = \"daz\"", R"(there is no column "daz")"},

@@ -314,7 +314,7 @@ TEST(Train, TakesDataByTheirNames) {
   const Outcome of_records = train(records);
   EXPECT_EQ(of_records.code, 0) << of_records.err;
   EXPECT_EQ(of_records.json()["variables_digest"], of_images.json()["variables_digest"]);
-  EXPECT_THAT(train(folder / "a.tfrecord").err, testing::HasSubstr("no file"));
+  EXPECT_THAT(train(folder / "a.tfrecord").err, testing::HasSubstr("no such file or folder"));
   EXPECT_THAT(train("a-idx3-ubyte").err, testing::HasSubstr("(--data)"));
   EXPECT_THAT(train(images, {"--data-range", "5"}).err, testing::HasSubstr("(--data-range)"));
 }

@@ -128,7 +128,7 @@ TEST(Elastic, RefusesWhatHasNoCommonOrder) {
   EXPECT_THAT(refusal([&] {
                 (void)graph(3, 0).restore(States{zero, state(graph(2, 1), 4)});
               }),
-              HasSubstr("behind 3 elements of epoch 0, and state 1 behind 4"));
+              HasSubstr("after 3 elements of epoch 0, but state 1 after 4"));
   EXPECT_THAT(refusal([&] { (void)graph(3, 0).restore(States{}); }), HasSubstr("no states"));
   const auto early = [](int count, int index) {
     return numbers(50).shard(count, index).shuffle().batch(2);

@@ -85,7 +85,7 @@ cat >"$work/elsewhere/remote.cpp" <<'CPP'
 #include <penstock/penstock.h>
 
 int main() try {
-  penstock::text_lines("http://127.0.0.1:9/lines.txt");
+  penstock::text_lines({"http://127.0.0.1:9/lines.txt"});
 } catch (const penstock::Error& error) {
   std::puts(error.what());
 }

@@ -31,7 +31,7 @@ TEST(FileSignals, TruncatedMappedFile) {
     std::filesystem::resize_file(path, 10);
     touch(file->mapped().data() + 90'000);
   };
-  EXPECT_EXIT(run(), ExitedWithCode(1), "penstock: .*/cut\\?.tfrecord was cut short, .*--io pread");
+  EXPECT_EXIT(run(), ExitedWithCode(1), "penstock: .*/cut\\?.tfrecord was truncated, .*--io pread");
 }
 
 TEST(FileSignals, OtherSignals) {

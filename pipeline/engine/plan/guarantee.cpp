@@ -104,7 +104,7 @@ std::int64_t expected_elements(const Node& root) {
 }
 
 Guarantee Dataset::guarantee() const {
-  return guarantee_of(*node_);
+  return guarantee_of(*node());
 }
 
 }  // namespace penstock
