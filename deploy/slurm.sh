@@ -34,7 +34,8 @@ srun --ntasks="${SLURM_NTASKS:?is this no Slurm job}" --cpus-per-task="$((cores 
   --tls-cert "$secrets/tls.crt" --tls-key "$secrets/tls.key" --tls-ca "$secrets/ca.crt" \
   --token-file "$secrets/token" || status=$?
 
-if [ "$status" -eq 75 ]; then
+# Training that was stopped by the signal ends with 0, too, but has not written `finished`.
+if [ "$status" -eq 75 ] || { [ "$status" -eq 0 ] && [ ! -e "$kept/checkpoints/finished" ]; }; then
   kill "$evaluator" 2>/dev/null || true
   scontrol requeue "$SLURM_JOB_ID"
   exit 75
