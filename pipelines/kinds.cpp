@@ -64,8 +64,9 @@ const Kind& run_kind() {
        {"max_errors", ValueType::budget,
         "with skip: end the run after more bad elements than this (default: no limit)"},
        {"retries", ValueType::integer,
-        "how often to retry a read after a transient failure (default: 4 with retry, else 0)", true,
-        0, 1000},
+        "how often to retry a read after a transient failure (default: 4 with retry, else 0), and "
+        "a request to a server (default: 5)",
+        true, 0, 1000},
        open_text("quarantine", "with skip: append bad records to this file, as JSON lines", "FILE"),
        flag("trust_data",
             "accept states and caches if the files have the same names and sizes, without reading "

@@ -1,5 +1,6 @@
 #include "report/reporter.h"
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <csignal>
@@ -29,8 +30,12 @@ constexpr std::chrono::milliseconds kNotAgain{-1};
 Service* service_of_process = nullptr;
 std::atomic<bool>* asked_of_process = nullptr;
 std::atomic<int>* last_of_process = nullptr;
-bool signal_is_ours = false;
-std::array<std::atomic<bool>, 65> ends_are_ours{};  // by signal: those of `report_at_signal`
+
+// The signals of `report_at_signal`, which wait for the first run: before it the rank is not known,
+// and a child of fork may want reports of its own.
+Mutex ends_mutex;
+std::array<bool, 65> ends_wanted GUARDED_BY(ends_mutex){};
+bool ends_can_be_set GUARDED_BY(ends_mutex) = false;
 std::atomic<bool> in_child{false};
 
 void on_signal(int) {
@@ -48,6 +53,30 @@ void on_end(int signal) {
   errno = error;
 }
 
+bool given(const char* variable) noexcept {
+  const char* const text = std::getenv(variable);
+  return text != nullptr && *text != '\0';
+}
+
+bool is_default(int signal) noexcept {
+  struct sigaction now {};
+  return ::sigaction(signal, nullptr, &now) == 0 && (now.sa_flags & SA_SIGINFO) == 0 &&
+         now.sa_handler == SIG_DFL;
+}
+
+void set_handler(int signal, void (*handler)(int), unsigned flags) noexcept {
+  struct sigaction ours {};
+  ours.sa_handler = handler;
+  ours.sa_flags = static_cast<int>(SA_RESTART | flags);
+  sigemptyset(&ours.sa_mask);
+  ::sigaction(signal, &ours, nullptr);
+}
+
+/// Sets the handler, unless the program has set one meanwhile.
+void set_end(int signal) noexcept {
+  if (is_default(signal)) set_handler(signal, on_end, SA_RESETHAND);
+}
+
 /// Ends the process by the signal. The calling thread is ours, and takes no signals.
 void end_by(int signal) noexcept {
   sigset_t set;
@@ -58,13 +87,15 @@ void end_by(int signal) noexcept {
   std::raise(signal);
 }
 
-/// Runs in the child. It has no use for our signal handler, and must not keep the parent's port
+/// Runs in the child. It has no use for our signal handlers, and must not keep the parent's port
 /// open.
 void on_fork() {
   in_child.store(true, std::memory_order_relaxed);
-  if (signal_is_ours) std::signal(SIGUSR1, SIG_DFL);
-  for (std::size_t signal = 1; signal < ends_are_ours.size(); ++signal)
-    if (ends_are_ours[signal].load()) std::signal(static_cast<int>(signal), SIG_DFL);
+  for (int signal = 1; signal < SIGRTMIN; ++signal) {
+    struct sigaction now {};
+    if (::sigaction(signal, nullptr, &now) != 0 || (now.sa_flags & SA_SIGINFO) != 0) continue;
+    if (now.sa_handler == on_signal || now.sa_handler == on_end) std::signal(signal, SIG_DFL);
+  }
   if (service_of_process != nullptr) service_of_process->abandon();
 }
 
@@ -156,35 +187,15 @@ void Reporter::start(const char* endpoint) {
   service_of_process = service_.get();
   asked_of_process = &asked_;
   last_of_process = &last_;
-  if (writes()) take_signal();
+  if (writes()) take_signals();
 }
 
-void Reporter::take_signal() noexcept {
-  struct sigaction before {};
-  if (::sigaction(SIGUSR1, nullptr, &before) != 0) return;
-  if ((before.sa_flags & SA_SIGINFO) != 0 || before.sa_handler != SIG_DFL) return;
-  struct sigaction ours {};
-  ours.sa_handler = on_signal;
-  ours.sa_flags = SA_RESTART;
-  sigemptyset(&ours.sa_mask);
-  signal_is_ours = ::sigaction(SIGUSR1, &ours, nullptr) == 0;
-}
-
-bool Reporter::write_at(int signal) {
-  if (!writes() || !service_) return false;
-  MutexLock lock(signals_mutex_);
-  struct sigaction before {};
-  if (signal < 1 || static_cast<std::size_t>(signal) >= ends_are_ours.size() ||
-      ::sigaction(signal, nullptr, &before) != 0 || signal == SIGKILL || signal == SIGSTOP)
-    throw Error(ErrorCode::invalid_argument,
-                "signal " + std::to_string(signal) + " can't be caught");
-  if ((before.sa_flags & SA_SIGINFO) != 0 || before.sa_handler != SIG_DFL) return false;
-  struct sigaction ours {};
-  ours.sa_handler = on_end;
-  ours.sa_flags = SA_RESTART | static_cast<int>(SA_RESETHAND);
-  sigemptyset(&ours.sa_mask);
-  ends_are_ours[static_cast<std::size_t>(signal)].store(true);
-  return ::sigaction(signal, &ours, nullptr) == 0;
+void Reporter::take_signals() noexcept {
+  if (is_default(SIGUSR1)) set_handler(SIGUSR1, on_signal, 0);
+  MutexLock lock(ends_mutex);
+  ends_can_be_set = true;
+  for (std::size_t signal = 1; signal < ends_wanted.size(); ++signal)
+    if (ends_wanted[signal]) set_end(static_cast<int>(signal));
 }
 
 void Reporter::run_ended() noexcept {
@@ -195,7 +206,7 @@ void Reporter::run_ended() noexcept {
 
 std::chrono::milliseconds Reporter::woken() noexcept {
   if (!writes()) return kNotAgain;
-  if (const int last = last_.load(std::memory_order_relaxed); last != 0) {
+  if (const int last = last_.exchange(0, std::memory_order_relaxed); last != 0) {
     write();
     end_by(last);
   }
@@ -246,8 +257,18 @@ void Reporter::finish() noexcept {
 }
 
 bool report_at_signal(int signal) {
-  Reporter* const reporter = Reporter::asked_for();
-  return reporter != nullptr && reporter->write_at(signal);
+  constexpr std::array kThatEnd{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR2, SIGXCPU};
+  if (std::ranges::find(kThatEnd, signal) == kThatEnd.end())
+    throw Error(
+        ErrorCode::invalid_argument,
+        "signal " + std::to_string(signal) +
+            " can't write a report: it can't be caught, has another use, or ends no process");
+  if (!given("PENSTOCK_REPORT") && !given("PENSTOCK_TRACE")) return false;
+  if (!is_default(signal)) return false;
+  MutexLock lock(ends_mutex);
+  ends_wanted[static_cast<std::size_t>(signal)] = true;
+  if (ends_can_be_set) set_end(signal);
+  return true;
 }
 
 }  // namespace penstock

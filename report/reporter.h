@@ -25,8 +25,6 @@ class Reporter {
   static Reporter* asked_for() noexcept;
 
   ObservedRuns& runs() noexcept { return runs_; }
-  /// Implements `report_at_signal`.
-  bool write_at(int signal) EXCLUDES(signals_mutex_);
   /// Says that a run has ended. The file is written again, at most once a second.
   void run_ended() noexcept;
 
@@ -36,7 +34,7 @@ class Reporter {
   static Reporter* begin() noexcept;
   void start(const char* endpoint);
   bool writes() const noexcept { return !file_.empty() || !trace_.empty(); }
-  void take_signal() noexcept;
+  void take_signals() noexcept;
   std::chrono::milliseconds woken() noexcept;
   std::string metrics() noexcept;
   void write() noexcept EXCLUDES(file_mutex_);
@@ -47,7 +45,6 @@ class Reporter {
   ObservedRuns runs_;
   std::atomic<bool> asked_{false};  // the signal has requested a report
   std::atomic<int> last_{0};        // the signal that ends the process once a report is written
-  Mutex signals_mutex_;
   std::atomic<bool> stale_{false};  // a run has ended since the file was last written
   SlowMutex file_mutex_;            // held while a report is written
   bool warned_of_file_ GUARDED_BY(file_mutex_) = false;

@@ -32,7 +32,8 @@ struct EpochAudit {
 /// A run from its beginning until now, or to its end.
 struct RunReport {
   Ending ending = Ending::finished;
-  bool of_program = false;  ///< remedies name flags of `penstock profile` instead of fields
+  bool of_program = false;   ///< remedies name flags of `penstock profile` instead of fields
+  bool of_training = false;  ///< remedies name settings of `penstock train`
   std::uint64_t elements = 0;
   std::uint64_t batches = 0;
   std::uint64_t epochs = 0;  ///< begun

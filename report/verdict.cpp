@@ -223,6 +223,11 @@ const Knobs& knobs(const RunReport& report) noexcept {
       "RunOptions::threads", "RunOptions::io_threads",     "RunOptions::memory_bytes",
       "RunOptions::slots",   "FeedOptions::slots = ",      "FeedOptions::in_turn = false",
       "WorkerOptions::wire", "RemoteOptions::connections", "RemoteOptions::cache_dir"};
+  static constexpr Knobs kKeys{
+      "threads in [run]",  "io_threads in [run]", "--memory",      "slots in [run]",
+      "device slots = ",   "towers out of turn",  "wire in [run]", "remote_connections in [run]",
+      "cache_dir in [run]"};
+  if (report.of_training) return kKeys;
   return report.of_program ? kFlags : kFields;
 }
 

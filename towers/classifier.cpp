@@ -27,10 +27,9 @@ void SameLabels::look_at(std::span<const std::int64_t> labels, int tower) {
   done_ = std::ranges::any_of(labels, [this](std::int64_t label) { return label != first_; });
   if (done_ || rows_ < kRows) return;
   done_ = true;
-  log(LogLevel::warning,
-      "the first " + std::to_string(rows_) + " rows of tower " + std::to_string(tower) +
-          " all have label " + std::to_string(first_) +
-          ": shuffle the data, as a model learns badly from one class after the other");
+  log(LogLevel::warning, "the first " + std::to_string(rows_) + " rows of tower " +
+                             std::to_string(tower) + " all have label " + std::to_string(first_) +
+                             ": the data have one class, or are sorted by class; shuffle them");
 }
 
 Loss Classifier::forward(const Batch& batch, const Pass& pass) {

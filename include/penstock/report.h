@@ -42,11 +42,11 @@ Report report(const Feed& feed);
 
 /// Makes the signal, such as SIGTERM, write the files that PENSTOCK_REPORT and PENSTOCK_TRACE ask
 /// for, before it ends the process as it would have done. Without this they are written when a run
-/// ends, and at a normal end of the process. The first signal restores the default action, so a
-/// second one ends the process at once. Returns false, and does nothing, if the environment asks
-/// for no file, or if the signal's action is not the default one. Throws Error{invalid_argument}
-/// for a signal that can't be caught. In a child of `fork` the signal has its default action.
-/// Thread-safe.
+/// ends, and at a normal end of the process. It takes effect when the first run begins. The first
+/// signal restores the default action, so a second one ends the process at once. Returns false, and
+/// does nothing, if the environment asks for no file, or if the signal's action is not the default
+/// one. Throws Error{invalid_argument} for signals other than SIGHUP, SIGINT, SIGQUIT, SIGTERM,
+/// SIGUSR2 and SIGXCPU. In a child of `fork` the signal has its default action. Thread-safe.
 bool report_at_signal(int signal);
 
 /// Sets the rank of this process in its job, and the number of ranks (0: not known), for reports

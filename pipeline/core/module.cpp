@@ -31,9 +31,6 @@ std::vector<std::filesystem::path> module_folders() {
     const std::filesystem::path file = self.dli_fname;
     if (file.is_absolute()) add(file.parent_path() / "");
   }
-#ifdef PENSTOCK_MODULE_FOLDER
-  add(std::filesystem::path(PENSTOCK_MODULE_FOLDER) / "");  // where a static library is installed
-#endif
   return folders;
 }
 
@@ -54,16 +51,20 @@ void* module_symbol(const char* file, const char* symbol,
     why = path + " is not of this version";
     return nullptr;
   };
-  for (const std::filesystem::path& folder : module_folders()) {
-    searched += folder.string() + ", ";
+  const auto open_in = [&](const std::filesystem::path& folder) -> void* {
+    searched += (searched.empty() ? "" : ", ") + folder.string();
     const std::filesystem::path path = folder / file;
     std::error_code ignored;
-    if (!std::filesystem::exists(path, ignored)) continue;
-    if (void* found = open(path)) return found;
-  }
+    return std::filesystem::exists(path, ignored) ? open(path) : nullptr;
+  };
+  for (const std::filesystem::path& folder : module_folders())
+    if (void* found = open_in(folder)) return found;
   if (void* found = open(file)) return found;  // the linker's folders: RPATH, LD_LIBRARY_PATH
+#ifdef PENSTOCK_MODULE_FOLDER
+  if (void* found = open_in(PENSTOCK_MODULE_FOLDER)) return found;
+#endif
   throw Error(ErrorCode::not_found, "the module " + std::string(file) + " can't be opened: " + why +
-                                        "; searched " + searched + "and where the linker looks");
+                                        "; searched " + searched + " and where the linker looks");
 }
 
 }  // namespace penstock

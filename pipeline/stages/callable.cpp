@@ -1,6 +1,7 @@
 #include <penstock/map.h>
 
 #include <algorithm>
+#include <array>
 #include <vector>
 
 #include "pipeline/core/callable_status.h"
@@ -19,8 +20,10 @@ Status wrong_result(const std::string& op, const std::string& what) {
 Status with_hint(Status status, std::int64_t valid_rows) noexcept {
   if (valid_rows < 0 || status.ok() || status.error().original()) return status;
   const Error& error = status.error();
-  if (error.code() == ErrorCode::cancelled || error.code() == ErrorCode::resource_exhausted)
-    return status;
+  // Those of access to tensors, and of results that do not fit.
+  constexpr std::array kOfForms{ErrorCode::invalid_argument, ErrorCode::out_of_range,
+                                ErrorCode::not_found, ErrorCode::user};
+  if (std::ranges::find(kOfForms, error.code()) == kOfForms.end()) return status;
   try {
     return Error(error.code(),
                  error.cause() + "; the input is batched (" + std::to_string(valid_rows) +

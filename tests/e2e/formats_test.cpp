@@ -93,7 +93,7 @@ TEST_F(Formats, TokensOfLlmCAndNanoGpt) {
   EXPECT_EQ(ragged.code, 0) << ragged.err;
   const Outcome alone = run_program({"profile", with, "--batch", "4"});
   EXPECT_EQ(alone.code, 2);
-  EXPECT_THAT(alone.err, HasSubstr("window"));
+  EXPECT_THAT(alone.err, HasSubstr("--token-window"));
   const Outcome inspected = run_program({"inspect", with});
   EXPECT_EQ(inspected.code, 0) << inspected.err;
   EXPECT_THAT(inspected.out, HasSubstr("tokens of llm.c"));

@@ -2,6 +2,7 @@
 #include <penstock/report.h>
 
 #include <chrono>
+#include <csignal>
 #include <string>
 #include <thread>
 
@@ -11,6 +12,7 @@
 
 #include <penstock/penstock.h>
 
+#include "tests/support/errors.h"
 #include "tests/support/time_limit.h"
 
 namespace penstock {
@@ -87,6 +89,14 @@ TEST(Report, IsToBeHadBeforeTheFirstElement) {
   const Report said = report(run);
   EXPECT_EQ(said.verdict.text, "Nothing was delivered.");
   EXPECT_TRUE(Json::parse(said.json)["first_batch_ms"].is_null());
+}
+
+TEST(ReportAtSignal, RefusedSignals) {
+  for (const int signal :
+       {0, -1, 64, SIGKILL, SIGSTOP, SIGUSR1, SIGTSTP, SIGCHLD, SIGWINCH, SIGSEGV})
+    test::expect_error(ErrorCode::invalid_argument, "can't write a report",
+                       [&] { report_at_signal(signal); });
+  EXPECT_FALSE(report_at_signal(SIGTERM)) << "the environment asks for no file";
 }
 
 TEST(Report, BeginsWithWhatHoldsTowersUp) {

@@ -55,7 +55,7 @@ class Profile final : public Command {
     CLI::Option* state =
         app()
             ->add_option("--state", options_.state_file,
-                         "resume from this file, or object on s3:// or gs://, if it exists, and "
+                         "resume from this file, or object on s3://, if it exists, and "
                          "save the position there; without --device, it needs --digests, and "
                          "truncates that file to the saved position")
             ->type_name("FILE|URL")
@@ -228,7 +228,7 @@ class Profile final : public Command {
 
   void print(const Report& report, const PipelineSpec& spec) const {
     if (!options_.quiet) {
-      std::FILE* stream = json_ == "-" ? stderr : stdout;
+      std::FILE* stream = json_ == "-" || html_ == "-" ? stderr : stdout;
       const TerminalTraits traits = traits_of(stream);
       const std::string text = report_text(report, traits.colour, traits.width);
       std::fwrite(text.data(), 1, text.size(), stream);

@@ -96,7 +96,7 @@ class Train final : public Command {
         add("Evaluation", "--early-stop-by", options_.patience_by, "FIGURE", kMeasureHelp)
             ->needs("--early-stop"));
     add(run, "--checkpoint", options_.checkpoint_folder, "DIR",
-        "keep checkpoints in this folder, also on s3:// or gs://, and resume from the newest; an "
+        "keep checkpoints in this folder, also on s3://, and resume from the newest; an "
         "evaluator can follow a local folder only");
     add(run, "--checkpoint-every", options_.checkpoint_every, "N",
         "keep a checkpoint every N updates (default: each epoch), and at SIGTERM and SIGINT")
@@ -248,7 +248,7 @@ class Train final : public Command {
                           input_.components(), input_.element_pipeline(), input_.stored_columns()},
                          trainer.variables());
     if (!quiet_ && first)
-      std::fputs(train_text(result, ranks).c_str(), json_ == "-" ? stderr : stdout);
+      std::fputs(train_text(result, ranks).c_str(), json_ == "-" || html_ == "-" ? stderr : stdout);
     if (!json_.empty() && first) write_output(json_, train_json(result, ranks));
     if (!html_.empty() && first) write_output(html_, train_html(model_, result, ranks));
     if (!trace_.empty() && first) write_output(trace_, trace);

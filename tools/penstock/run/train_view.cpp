@@ -277,8 +277,8 @@ std::string train_json(const towers::TrainResult& result, const std::vector<Rank
 std::string train_html(const std::string& model, const towers::TrainResult& result,
                        const std::vector<RankFigures>& ranks) {
   Report report{observed(result.feed), {}};
-  report.of_program = true;
-  report.ending = Ending::finished;
+  report.of_training = true;
+  report.ending = result.stopped ? Ending::interrupted : Ending::finished;
   PageText page{"penstock train", model, {}, {}};
   std::istringstream text(train_text(result, ranks));
   for (std::string line; std::getline(text, line);) page.lines.push_back(line);

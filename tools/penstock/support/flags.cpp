@@ -152,52 +152,58 @@ void PipelineFlags::set_source(const Kind& kind, const std::vector<std::string>&
   spec_.source = std::move(source);
 }
 
+namespace {
+
+/// A flag for a parameter of some sources.
+struct SourceOption {
+  const char* flag;
+  const char* parameter;
+  const char* value;  // null: the flag takes one
+  const char* type;
+  const char* help;
+};
+constexpr SourceOption kSourceOptions[] = {
+    {"--label-regex", "label_regex", nullptr, "REGEX",
+     "images, tar: regex whose group is the class; matched against the path if it has a /, else "
+     "against the file's name"},
+    {"--label-depth", "label_depth", nullptr, "N",
+     "images: which folder names the class: 1 is the first below the root (default for a "
+     "folder), 0 the parent folder (default for a pattern)"},
+    {"--hidden", "hidden", "true", "",
+     "images, tar: include hidden files, folders and members (whose names begin with a dot)"},
+    {"--example", "example", nullptr, "KEY[:DTYPE[=DEFAULT]],...",
+     "tfrecord: parse these features"},
+    {"--sequence", "sequence", nullptr, "KEY[:DTYPE[[SHAPE]]],...",
+     "tfrecord: parse these feature lists of tf.SequenceExamples; after the type, [] means steps "
+     "of one value, [4] or [2x3] steps of that shape"},
+    {"--compression", "compression", nullptr, "NAME", "tfrecord: none, gzip or zlib"},
+    {"--no-verify", "verify", "false", "", "tfrecord: don't check the data's CRC32C"},
+    {"--no-header", "header", "false", "", "csv: the first line is data"},
+    {"--columns", "columns", nullptr, "NAME[:DTYPE[=DEFAULT]],...", "csv: keep these columns"},
+    {"--na-values", "na_values", nullptr, "TEXT,...",
+     "csv: strings that mean a missing value, such as NA (default: none)"},
+    {"--delimiter", "delimiter", nullptr, "CHAR", "csv: field delimiter (default: a comma)"},
+    {"--record-bytes", "record_bytes", nullptr, "BYTES", "records: length of a record"},
+    {"--header-bytes", "header_bytes", nullptr, "BYTES",
+     "records: bytes to skip at each file's start"},
+    {"--footer-bytes", "footer_bytes", nullptr, "BYTES",
+     "records: bytes to skip at each file's end"},
+    {"--token-window", "window", nullptr, "N",
+     "tokens: inputs in a window; one more token is its last target"},
+    {"--stored", "stored", nullptr, "u16|u32",
+     "tokens: dtype in files without a header (default: u16)"},
+    {"--token-dtype", "dtype", nullptr, "DTYPE", "tokens: i32 (default), i64, u16 or u32"},
+    {"--keep-remainder", "keep_remainder", "true", "",
+     "tokens: the rest of a file becomes a shorter window"},
+    {"--index-folder", "index_folder", nullptr, "DIR|beside|-",
+     "where to keep offset indices: a folder, beside the data, or - for nowhere (default: a "
+     "cache folder)"},
+};
+
+}  // namespace
+
 void PipelineFlags::add_source_options(CLI::App& app) {
-  struct Option {
-    const char* flag;
-    const char* parameter;
-    const char* value;  // null: the flag takes one
-    const char* type;
-    const char* help;
-  };
-  static constexpr Option kOptions[] = {
-      {"--label-regex", "label_regex", nullptr, "REGEX",
-       "images, tar: regex whose group is the class; matched against the path if it has a /, else "
-       "against the file's name"},
-      {"--label-depth", "label_depth", nullptr, "N",
-       "images: which folder names the class: 1 is the first below the root (default for a "
-       "folder), 0 the parent folder (default for a pattern)"},
-      {"--hidden", "hidden", "true", "",
-       "images, tar: include hidden files, folders and members (whose names begin with a dot)"},
-      {"--example", "example", nullptr, "KEY[:DTYPE[=DEFAULT]],...",
-       "tfrecord: parse these features"},
-      {"--sequence", "sequence", nullptr, "KEY[:DTYPE[[SHAPE]]],...",
-       "tfrecord: parse these feature lists of tf.SequenceExamples; after the type, [] means steps "
-       "of one value, [4] or [2x3] steps of that shape"},
-      {"--compression", "compression", nullptr, "NAME", "tfrecord: none, gzip or zlib"},
-      {"--no-verify", "verify", "false", "", "tfrecord: don't check the data's CRC32C"},
-      {"--no-header", "header", "false", "", "csv: the first line is data"},
-      {"--columns", "columns", nullptr, "NAME[:DTYPE[=DEFAULT]],...", "csv: keep these columns"},
-      {"--na-values", "na_values", nullptr, "TEXT,...",
-       "csv: strings that mean a missing value, such as NA (default: none)"},
-      {"--delimiter", "delimiter", nullptr, "CHAR", "csv: field delimiter (default: a comma)"},
-      {"--record-bytes", "record_bytes", nullptr, "BYTES", "records: length of a record"},
-      {"--header-bytes", "header_bytes", nullptr, "BYTES",
-       "records: bytes to skip at each file's start"},
-      {"--footer-bytes", "footer_bytes", nullptr, "BYTES",
-       "records: bytes to skip at each file's end"},
-      {"--token-window", "window", nullptr, "N",
-       "tokens: inputs in a window; one more token is its last target"},
-      {"--stored", "stored", nullptr, "u16|u32",
-       "tokens: dtype in files without a header (default: u16)"},
-      {"--token-dtype", "dtype", nullptr, "DTYPE", "tokens: i32 (default), i64, u16 or u32"},
-      {"--keep-remainder", "keep_remainder", "true", "",
-       "tokens: the rest of a file becomes a shorter window"},
-      {"--index-folder", "index_folder", nullptr, "DIR|beside|-",
-       "where to keep offset indices: a folder, beside the data, or - for nowhere (default: a "
-       "cache folder)"},
-  };
-  for (const Option& option : kOptions)
+  for (const SourceOption& option : kSourceOptions)
     in_order(
         app, option.flag, option.help,
         [this, option](const CLI::results_t& values) {
@@ -280,7 +286,15 @@ void PipelineFlags::apply_source_options() {
       spec_.source->set_text(late.parameter, late.value);
     });
   }
-  if (spec_.source) at_flag(spec_.source->kind().flag(), [&] { spec_.source->require_all(); });
+  if (!spec_.source) return;
+  const Kind& kind = spec_.source->kind();
+  for (const SourceOption& option : kSourceOptions) {
+    const Parameter* const parameter =
+        option.value == nullptr ? kind.find(option.parameter) : nullptr;
+    if (parameter != nullptr && parameter->required && !spec_.source->has(option.parameter))
+      throw UsageError("a source of " + kind.name + " needs " + option.flag);
+  }
+  at_flag(kind.flag(), [&] { spec_.source->require_all(); });
 }
 
 void PipelineFlags::apply_to_stage(StageRole role, const std::string& parameter,
