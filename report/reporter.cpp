@@ -30,13 +30,13 @@ constexpr std::chrono::milliseconds kNotAgain{-1};
 Service* service_of_process = nullptr;
 std::atomic<bool>* asked_of_process = nullptr;
 std::atomic<int>* last_of_process = nullptr;
+std::atomic<bool> in_child{false};
 
 // The signals of `report_at_signal`, which wait for the first run: before it the rank is not known,
 // and a child of fork may want reports of its own.
 Mutex ends_mutex;
 std::array<bool, 65> ends_wanted GUARDED_BY(ends_mutex){};
 bool ends_can_be_set GUARDED_BY(ends_mutex) = false;
-std::atomic<bool> in_child{false};
 
 void on_signal(int) {
   const int error = errno;

@@ -28,36 +28,6 @@ inline Dataset failing(const Dataset& input, std::int64_t bad) {
       {.name = "failing"});
 }
 
-inline auto below(std::int64_t limit) {
-  return [limit](const Element& element) { return value_of(element) < limit; };
-}
-
-/// Returns {value: i64 []} of these numbers, with an index.
-inline Dataset numbers_of(std::vector<std::int64_t> values) {
-  const auto count = static_cast<std::int64_t>(values.size());
-  return tensors({{"value", Tensor::of<std::int64_t>({count}, values)}});
-}
-
-/// Returns {value: i64 [?]}: lists of different lengths, as a stream.
-inline Dataset lists(std::vector<std::vector<std::int64_t>> rows) {
-  return generate(
-      [rows]() -> Generator {
-        return [rows, next = std::size_t{0}](Element& out) mutable {
-          if (next == rows.size()) return false;
-          const std::vector<std::int64_t>& row = rows[next++];
-          out = Element(
-              {{"value", Tensor::of<std::int64_t>({static_cast<std::int64_t>(row.size())}, row)}});
-          return true;
-        };
-      },
-      Spec({{"value", DType::i64, {Shape::kUnknown}}}), "lists");
-}
-
-/// Returns the value as many times as it says. tf.data's vectors for interleave use this.
-inline Dataset repeated(const Element& element) {
-  return from_element(element).repeat(value_of(element));
-}
-
 inline Dataset renamed(const Dataset& input, const std::string& name) {
   return input.map(
       [name](Element element) {

