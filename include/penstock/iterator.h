@@ -1,6 +1,7 @@
 // One run of a dataset.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
@@ -151,6 +152,10 @@ class Iterator {
   /// the end, again and again until `next_epoch`. After `cancel`, after one error too many, or once
   /// a file has changed, it returns an error that says so, once, and then the end.
   Next next();
+  /// Waits like `next`, but about so long at most. Returns nothing if no element has come by then;
+  /// the next call goes on waiting for it. A caller that must look at something else meanwhile,
+  /// such as signals, calls this again and again. An epoch that is opened is not interrupted.
+  std::optional<Next> next_within(std::chrono::milliseconds time);
 
   /// The input iterator of a range-based loop; see `begin`.
   class Elements {
@@ -204,6 +209,7 @@ class Iterator {
  private:
   void close() noexcept;
   Impl& run_here() const;
+  std::optional<Next> next_until(std::chrono::steady_clock::time_point deadline);
 
   std::unique_ptr<Impl> impl_;
 };

@@ -1,6 +1,7 @@
 // The contract of an iterator that makes its items ahead.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <functional>
 #include <memory>
@@ -22,8 +23,9 @@ class Segment : public OrderIterator {
   /// Releases what the items taken so far were made of. The caller holds no mutex here, as memory
   /// that devices can read takes long to free.
   virtual void let_go() noexcept = 0;
-  /// Waits until a new `try_pull` may have more to say than the last one, which returned nothing.
-  virtual void wait() = 0;
+  /// Waits until a new `try_pull` may have more to say than the last one, which returned nothing,
+  /// or for that time.
+  virtual void wait(std::chrono::milliseconds most) = 0;
   /// Sets a callback that is called once the input has ended, on the thread that makes items or on
   /// the calling one.
   virtual void on_exhausted(std::function<void()> callback) = 0;

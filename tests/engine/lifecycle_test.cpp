@@ -6,6 +6,7 @@
 #include <climits>
 #include <cstdlib>
 #include <fstream>
+#include <future>
 #include <optional>
 #include <sstream>
 #include <thread>
@@ -339,6 +340,36 @@ TEST(Lifecycle, EpochLeftDuringAHangingRead) {
   EXPECT_FALSE(went_on);
   iterator.reset();
   faulty->release();
+}
+
+// The held element counts for no state before it is delivered, and is lost by no wait.
+TEST(Lifecycle, BoundedWaits) {
+  using std::chrono::milliseconds;
+  std::promise<void> gate;
+  const std::shared_future<void> opened = gate.get_future().share();
+  const Dataset dataset = test::map_one_by_one(numbers(6), [opened](Element element) {
+    if (x_of(element) == 3) opened.wait();
+    return element;
+  });
+  Iterator run = dataset.iterate({.threads = 1});
+  for (int i = 0; i < 3; ++i) {
+    std::optional<Next> next = run.next_within(milliseconds(60'000));
+    ASSERT_TRUE(next.has_value());
+    EXPECT_EQ(x_of(**next), i);
+  }
+  const std::string state = run.save();
+  for (int i = 0; i < 4; ++i) EXPECT_FALSE(run.next_within(milliseconds(i)).has_value());
+  EXPECT_FALSE(run.next_within(milliseconds(-1)).has_value());
+  const std::string later = run.save();
+  gate.set_value();
+  for (int i = 3; i < 6; ++i) EXPECT_EQ(x_of(*run.next()), i);
+  std::optional<Next> end = run.next_within(milliseconds(60'000));
+  ASSERT_TRUE(end.has_value());
+  EXPECT_TRUE(end->is_end());
+  for (const std::string& saved : {state, later}) {
+    Iterator again = dataset.restore(saved);
+    EXPECT_EQ(x_of(*again.next()), 3);
+  }
 }
 
 TEST(Lifecycle, MemoryOverManyEpochs) {

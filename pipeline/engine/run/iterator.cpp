@@ -47,8 +47,9 @@ class Iterator::Impl {
     position_.close();
   }
 
-  Next next() {
-    Next next = take_next();
+  /// Returns nothing if no element has come by `deadline`.
+  std::optional<Next> next(Position::Deadline deadline) {
+    std::optional<Next> next = take_next(deadline);
     run_->ledger().write_down();
     run_->tuning().write_down();
     return next;
@@ -115,15 +116,15 @@ class Iterator::Impl {
     return first;
   }
 
-  Next take_next() EXCLUDES(consumer_mutex_) {
+  std::optional<Next> take_next(Position::Deadline deadline) EXCLUDES(consumer_mutex_) {
     MutexLock lock(consumer_mutex_);
     if (run_->state().cancelled()) return stopped();
     if (position_.over()) return Next(End{});
     ElementRef item;
-    bool taken = false;
+    std::optional<bool> taken;
     try {
       const ConsumerTimes::Waiting waiting(times_);
-      taken = position_.pull(item);
+      taken = position_.pull(item, deadline);
     } catch (...) {
       if (run_->state().cancelled()) return stopped();
       position_.fail();
@@ -131,7 +132,8 @@ class Iterator::Impl {
       if (status.error().code() == ErrorCode::changed) end();
       return Next(status);
     }
-    if (!taken) {
+    if (!taken) return std::nullopt;
+    if (!*taken) {
       const std::optional<std::string> line = position_.finish_epoch();
       if (line) times_.ended();
       const Status verdict = line ? position_.judge_epoch() : Status();
@@ -222,7 +224,13 @@ Iterator::Impl& Iterator::run_here() const {
 }
 
 Next Iterator::next() {
-  if (impl_ && impl_->at_home()) return impl_->next();
+  return *next_until(Position::Deadline::max());
+}
+std::optional<Next> Iterator::next_within(std::chrono::milliseconds time) {
+  return next_until(std::chrono::steady_clock::now() + time);
+}
+std::optional<Next> Iterator::next_until(std::chrono::steady_clock::time_point deadline) {
+  if (impl_ && impl_->at_home()) return impl_->next(deadline);
   return Next(impl_ ? away_from_home() : moved_from());
 }
 bool Iterator::next_epoch() {

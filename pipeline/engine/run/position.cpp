@@ -110,7 +110,8 @@ bool Position::over() const {
   return is_over();
 }
 
-bool Position::pull(ElementRef& item) {
+std::optional<bool> Position::pull(ElementRef& item, Deadline deadline) {
+  using std::chrono::milliseconds;
   const auto take_now = [&] {
     const std::optional<bool> taken = take(item);
     tree_->let_go();
@@ -124,7 +125,10 @@ bool Position::pull(ElementRef& item) {
     if (taken) {
       step_back();
     } else if (tree_ != nullptr) {
-      tree_->wait();
+      const auto left =
+          std::chrono::ceil<milliseconds>(deadline - std::chrono::steady_clock::now());
+      if (left <= milliseconds::zero()) return std::nullopt;
+      tree_->wait(left);
     }
     if (tree_ == nullptr) tree_ = open();
     taken = take_now();

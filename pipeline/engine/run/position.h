@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -31,6 +32,7 @@ struct SavedRun;
 /// no tree that is taken down, so a callable may save a state too.
 class Position {
  public:
+  using Deadline = std::chrono::steady_clock::time_point;
   /// The parts of the run that it uses.
   struct Services {
     const RunState& state;
@@ -49,9 +51,10 @@ class Position {
   /// it, at the end of its wait.
   std::string save() EXCLUDES(mutex_, opening_mutex_);
 
-  /// Waits for the next item and takes it. Returns false if this epoch has no more. Throws what
-  /// opening the epoch throws, and Error{cancelled}.
-  bool pull(ElementRef& item) EXCLUDES(mutex_, opening_mutex_);
+  /// Waits for the next item until `deadline` and takes it. Returns false if this epoch has no more,
+  /// and nothing if the item has not come. Throws what opening the epoch throws, and
+  /// Error{cancelled}.
+  std::optional<bool> pull(ElementRef& item, Deadline deadline) EXCLUDES(mutex_, opening_mutex_);
   /// Ends this epoch because of an exception. A run that restores a state of it tries again.
   void fail() EXCLUDES(mutex_);
   /// Records the audit of an epoch that was delivered to its end. Returns it as a line; nothing if

@@ -32,6 +32,7 @@ void count_wait(std::atomic<std::uint64_t>& counter, Clock::time_point start) {
 }
 
 constexpr std::size_t kMostReadAhead = 64;
+constexpr std::chrono::milliseconds kLater(100);  // a consumer that waits looks again
 
 }  // namespace
 
@@ -172,7 +173,7 @@ std::size_t ParallelSegment::pull(std::span<ElementRef> out) {
     const std::optional<std::size_t> count = try_pull(out);
     let_go();
     if (!count) {
-      wait();
+      wait(kLater);
       continue;
     }
     for (const ElementRef& item : out.first(*count))
@@ -206,8 +207,8 @@ void ParallelSegment::let_go() noexcept {
   }
 }
 
-void ParallelSegment::wait() {
-  constexpr std::chrono::milliseconds kAtFirst(2), kLater(100);
+void ParallelSegment::wait(std::chrono::milliseconds most) {
+  constexpr std::chrono::milliseconds kAtFirst(2);
   if (arrange_here()) return;
   bool late = false;
   {
@@ -227,7 +228,8 @@ void ParallelSegment::wait() {
     const Resting resting(news_, news_seen_);
     const TimedRest timed;
     MutexLock lock(mutex_);
-    const bool told = news_ != news_seen_ || changed_->wait_for(mutex_, late ? kLater : kAtFirst);
+    const bool told =
+        news_ != news_seen_ || changed_->wait_for(mutex_, std::min(most, late ? kLater : kAtFirst));
     if (!late) late_ = !told;
     consumer_waits_ = false;
   }

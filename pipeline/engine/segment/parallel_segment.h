@@ -66,7 +66,7 @@ class ParallelSegment final : public Segment, private GroupListener {
   void start() override EXCLUDES(mutex_);
   std::optional<std::size_t> try_pull(std::span<ElementRef> out) override EXCLUDES(mutex_);
   void let_go() noexcept override;
-  void wait() override EXCLUDES(mutex_);
+  void wait(std::chrono::milliseconds most) override EXCLUDES(mutex_);
   void on_exhausted(std::function<void()> callback) override EXCLUDES(mutex_);
   bool broken() const override EXCLUDES(mutex_);
   /// Saves the input's position shortly before the last result that was taken, and how many results
