@@ -20,20 +20,6 @@
 namespace penstock {
 namespace {
 
-OpenShard open_shard(FileSystem& files, const std::string& path, const FileInfo& found) {
-  OpenShard open;
-  try {
-    open.file = files.open(path);
-  } catch (const Error& error) {
-    // It was there when the shards were listed.
-    if (error.code() == ErrorCode::not_found) throw removed_error(path);
-    throw;
-  }
-  if (open.file->info() != found) throw changed_error(path);
-  if (!open.file->mapped().empty()) open.mapping = BufferPtr(new Mapping(open.file, found));
-  return open;
-}
-
 std::size_t default_max_open() {
   rlimit limit{};
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return 64;
@@ -70,6 +56,21 @@ std::vector<std::optional<FileInfo>> infos_of(FileSystem& files,
     for (std::size_t i = 0; i < paths.size(); ++i) patiently([&] { ask(i); });
   }
   return infos;
+}
+
+OpenShard open_shard(FileSystem& files, const std::string& path, const FileInfo& found) {
+  OpenShard open;
+  try {
+    open.file = files.open(path);
+  } catch (const Error& error) {
+    // It was there when the shards were listed. A folder or a pipe still is.
+    if (error.code() == ErrorCode::not_found && !infos_of(files, {path}).front())
+      throw removed_error(path);
+    throw;
+  }
+  if (open.file->info() != found) throw changed_error(path);
+  if (!open.file->mapped().empty()) open.mapping = BufferPtr(new Mapping(open.file, found));
+  return open;
 }
 
 }  // namespace

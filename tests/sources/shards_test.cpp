@@ -3,12 +3,14 @@
 
 #include <atomic>
 #include <cerrno>
+#include <filesystem>
 
 #include <penstock/sources.h>
 
 #include "pipeline/io/fault.h"
 #include "pipeline/io/posix.h"
 #include "pipeline/sources/shards.h"
+#include "tests/support/errors.h"
 #include "tests/support/files.h"
 #include "tests/support/log_capture.h"
 #include "tests/support/records.h"
@@ -32,6 +34,19 @@ TEST(Shards, KeepsFewFilesOpen) {
   shards.open(26);
   EXPECT_EQ(faults->operations(), before) << "the four used last are open";
   EXPECT_EQ(test::as_text(shards.open(0).file->read_all(10)), "0");
+}
+
+TEST(Shards, Folder) {
+  const test::TempFolder folder;
+  const Shards shards(nullptr, {folder.path()});
+  test::expect_error(ErrorCode::not_found, "Is a directory", [&] { shards.open(0); });
+}
+
+TEST(Shards, RemovedFile) {
+  const test::TempFolder folder;
+  const Shards shards(nullptr, {folder.write("a", "a")});
+  std::filesystem::remove(folder / "a");
+  test::expect_error(ErrorCode::changed, "was removed", [&] { shards.open(0); });
 }
 
 /// A process whose descriptors run out.
