@@ -141,10 +141,11 @@ ShardIndex scan(File& file, const Limits& limits) {
     refuse_other_format(file);
     refuse(file, 0, cause);
   };
-  if (size < kHeaderBytes + kIndexHead + kFooterBytes) refuse_start("the file is cut off");
+  if (size < kHeaderBytes + kIndexHead + kFooterBytes)
+    refuse_start("not such a file, or it is cut off");
   file.read_exactly(0, header);
   const auto kind = parse_header(file, header);
-  if (!kind) refuse_start("the file's header is damaged or missing");
+  if (!kind) refuse_start("not such a file, or its header is damaged");
   file.read_exactly(size - kFooterBytes, footer);
   const auto offset = load<std::uint64_t>(footer, 0);
   const auto bytes = load<std::uint64_t>(footer, 8);

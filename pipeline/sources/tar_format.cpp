@@ -131,13 +131,17 @@ std::optional<std::uint64_t> Walker::another() {
   return std::nullopt;
 }
 
+Error Walker::damaged(const std::string& how) const {
+  return Error(ErrorCode::data_loss, (at_ == 0 ? "not a tar archive, or " : "") + how);
+}
+
 Error Walker::truncated() const {
-  return Error(ErrorCode::data_loss, "truncated at byte " + std::to_string(archive_size_) +
-                                         ", within the member at byte " + std::to_string(begin_));
+  return damaged("truncated at byte " + std::to_string(archive_size_) +
+                 ", within the member at byte " + std::to_string(begin_));
 }
 
 Error Walker::corrupt(const std::string& what) const {
-  return Error(ErrorCode::data_loss, "corrupt header at byte " + std::to_string(at_) + ": " + what);
+  return damaged("corrupt header at byte " + std::to_string(at_) + ": " + what);
 }
 
 /// Returns the header block at at_, or nothing at the end of the archive.

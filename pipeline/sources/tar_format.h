@@ -84,6 +84,7 @@ class Walker {
   std::span<const std::byte> body(std::uint64_t size);
   Member finish(std::span<const std::byte> block, char type, std::uint64_t size);
   std::string_view name_of(std::span<const std::byte> block);
+  Error damaged(const std::string& how) const;
   Error truncated() const;
   Error corrupt(const std::string& what) const;
 

@@ -42,13 +42,13 @@ class Scanner {
     }
     const std::uint64_t rest = window_.file_size() - at_;
     if (rest < kHeaderBytes) {
-      fault(ErrorCode::data_loss, truncated());
+      fault(ErrorCode::data_loss, unless_other() + truncated());
       return false;
     }
     std::optional<std::uint64_t> length = parse_header(window_.at(at_, kHeaderBytes));
     if (!length) length = parse_header(window_.at_uncached(at_, kHeaderBytes));
     if (!length) {
-      fault(ErrorCode::data_loss, "corrupt record at byte " + std::to_string(at_) +
+      fault(ErrorCode::data_loss, unless_other() + "corrupt record at byte " + std::to_string(at_) +
                                       ": its length fails its CRC32C; " + lost());
       return false;
     }
@@ -72,6 +72,8 @@ class Scanner {
     index_.entries.push_back({at_, 0});
   }
 
+  /// Begins the error of a header.
+  std::string unless_other() const { return at_ == 0 ? "not a TFRecord file, or " : ""; }
   std::string lost() const {
     return "the shard's last " + std::to_string(window_.file_size() - at_) + " bytes are lost";
   }

@@ -137,6 +137,26 @@ TEST_F(OtherFormats, FolderWithoutImages) {
   }
 }
 
+TEST_F(OtherFormats, Text) {
+  for (const std::size_t size : {10, 600}) {
+    files_->add("x", std::string(size, 't'));
+    const auto archive = test::read_source(*make_tar_source({"x"}, options<TarOptions>()));
+    ASSERT_EQ(archive.size(), 1U);
+    EXPECT_THAT(archive[0].error->cause(), testing::StartsWith("not a tar archive"));
+    for (const Compression compression : {Compression::none, Compression::gzip}) {
+      auto of_records = options<TFRecordOptions>();
+      of_records.compression = compression;
+      const std::string text(size, 't');
+      files_->add("y", compression == Compression::none ? text : test::gzip(text));
+      const auto records = test::read_source(*make_tfrecord_source({"y"}, of_records));
+      ASSERT_EQ(records.size(), 1U);
+      EXPECT_THAT(records[0].error->cause(), testing::StartsWith("not a TFRecord file"));
+    }
+    test::expect_error(ErrorCode::data_loss, "not such a file",
+                       [&] { make_image_records_source({"x"}, options<FileOptions>()); });
+  }
+}
+
 // Files that end early, and those that are all damage, are still what they were.
 TEST_F(OtherFormats, DamagedFiles) {
   files_->add("x", "\3" + noise(3000));
