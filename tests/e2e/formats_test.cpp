@@ -102,6 +102,22 @@ TEST_F(Formats, TokensOfLlmCAndNanoGpt) {
   EXPECT_THAT(wrong.err, HasSubstr("these are shards of tokens: --tokens"));
 }
 
+TEST_F(Formats, FewOrLargeTokens) {
+  for (const std::uint32_t count : {0U, 1U, 2U}) {
+    std::string file;
+    for (const std::uint32_t number : {20240801U, 7U, count}) file += little_endian(number);
+    file.resize(1024);
+    for (std::uint32_t i = 0; i < count; ++i) file += little_endian(0xffffffffU);
+    const std::string path = folder_.write("few.bin", file);
+    const Outcome verified = run_program({"verify", path});
+    EXPECT_EQ(verified.code, 0) << verified.out;
+    EXPECT_THAT(verified.out, HasSubstr(count == 2 ? "1 good, 0 bad" : "0 good, 0 bad"));
+    const Outcome inspected = run_program({"inspect", path});
+    EXPECT_EQ(inspected.code, 0) << inspected.err;
+    EXPECT_THAT(inspected.out, HasSubstr(count == 2 ? "4294967295" : "0 records"));
+  }
+}
+
 TEST_F(Formats, SequenceExamples) {
   const auto list = [](const std::string& name, const Flags& steps) {
     std::string all;

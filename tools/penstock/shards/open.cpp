@@ -228,7 +228,14 @@ Dataset open_shard(const Shard& shard, bool hidden) {
     case Format::tokens: {
       auto options = without_index<TokenShardsOptions>();
       options.keep_remainder = true;  // all tokens
-      return token_shards({shard.path}, 1024, options);
+      options.dtype = DType::i64;     // of any id
+      try {
+        return token_shards({shard.path}, 1024, options);
+      } catch (const Error& error) {
+        if (error.code() != ErrorCode::invalid_argument) throw;
+        // There are too few tokens for a window.
+        return tensors({{"tokens", Tensor::of<std::int64_t>({0, 1}, {})}});
+      }
     }
     case Format::unknown:
       break;
