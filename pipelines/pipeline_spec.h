@@ -24,7 +24,8 @@ struct PipelineSpec {
 /// UsageError for anything unknown, missing, repeated, of the wrong type or out of range, and never
 /// guesses. See docs/pipeline-toml.md.
 PipelineSpec pipeline_from_toml(const std::string& text, const std::string& name);
-/// Reads a description from a TOML file of at most 1 MiB. Throws UsageError if it can't be read.
+/// Reads a description from a TOML file of at most 1 MiB. Throws the errors of `read_toml_text` and
+/// `pipeline_from_toml`.
 PipelineSpec load_pipeline(const std::string& path);
 /// Returns TOML from which `pipeline_from_toml` reads the same spec.
 std::string to_toml(const PipelineSpec& spec);

@@ -1,8 +1,5 @@
 #include <penstock/pipelines.h>
 
-#include <filesystem>
-#include <system_error>
-
 #include "pipelines/build.h"
 #include "pipelines/pipeline_spec.h"
 #include "pipelines/toml.h"
@@ -24,9 +21,6 @@ Pipeline parse_pipeline(const std::string& toml, const std::string& name) try {
 }
 
 Pipeline read_pipeline(const std::string& path) try {
-  std::error_code error;
-  if (!std::filesystem::exists(path, error))
-    throw Error(ErrorCode::not_found, "there is no such file", Provenance{printable(path)});
   return parse_pipeline(tool::read_toml_text(path, "the pipeline"), path);
 } catch (const tool::UsageError& error) {
   throw Error(ErrorCode::invalid_argument, error.what());

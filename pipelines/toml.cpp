@@ -1,5 +1,6 @@
 #include "pipelines/toml.h"
 
+#include <cerrno>
 #include <fstream>
 
 #include <penstock/internal/posix.h>
@@ -110,11 +111,10 @@ toml::table parse_toml(const std::string& text, const std::string& name) {
 }
 
 std::string read_toml_text(const std::string& path, const std::string& what) {
-  refuse_scheme(path);
   std::ifstream file(path, std::ios::binary);
   std::string text(kMostTomlBytes + 1, '\0');
   file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  if (!file.is_open() || file.bad()) throw UsageError("can't read " + what, printable(path));
+  if (!file.is_open() || file.bad()) throw error_from_errno(errno, "read " + what, path);
   text.resize(static_cast<std::size_t>(file.gcount()));
   if (text.size() > kMostTomlBytes)
     throw UsageError(what + " can have at most 1 MiB", printable(path));

@@ -56,8 +56,8 @@ inline constexpr std::size_t kMostTomlBytes = 1 << 20;
 /// Parses a text. Throws UsageError with the line of the first mistake if the text is not TOML, if
 /// it is longer than kMostTomlBytes, or if a key has more than 100 dots.
 toml::table parse_toml(const std::string& text, const std::string& name);
-/// Reads a file of at most 1 MiB. Throws UsageError if it can't. `what` names the file's contents
-/// in that error, for example "the pipeline".
+/// Reads a file of at most 1 MiB. Throws the errors of `error_from_errno`, and UsageError for a
+/// longer file. `what` names the file's contents in them, for example "the pipeline".
 std::string read_toml_text(const std::string& path, const std::string& what);
 
 }  // namespace penstock::tool

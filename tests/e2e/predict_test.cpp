@@ -181,7 +181,6 @@ TEST_F(Predict, CosinesOfTexts) {
 TEST_F(Predict, InvalidCommandLinesAndFolders) {
   const std::vector<std::pair<std::vector<std::string>, std::string>> cases{
       {{"predict", "--data", images_}, "a trained model is needed"},
-      {{"predict", "--export", folder_ / "none", "--data", images_}, "no model.json (--export)"},
       {{"predict", "--model", "x", "--variables", "y", "--data", images_}, "no model x"},
       {{"predict", "--model", "lenet", "--variables", "y"}, "(--data)"},
       {{"train", "--model", "cifar10", "--data", images_, "--export-model", images_},

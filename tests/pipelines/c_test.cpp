@@ -180,7 +180,8 @@ TEST(C, ReadsFilesAndSaysWhichAreMissing) {
   penstock_pipeline* pipeline = nullptr;
   EXPECT_EQ(penstock_pipeline_read((folder / "none.toml").c_str(), &pipeline), PENSTOCK_NOT_FOUND);
   EXPECT_THAT(penstock_error(), HasSubstr("none.toml"));
-  EXPECT_EQ(penstock_pipeline_read(folder.path().c_str(), &pipeline), PENSTOCK_INVALID_ARGUMENT);
+  EXPECT_EQ(penstock_pipeline_read(folder.path().c_str(), &pipeline), PENSTOCK_NOT_FOUND);
+  EXPECT_THAT(penstock_error(), HasSubstr("Is a directory"));
 
   const std::string shards = folder.write(
       "shards.toml", "[source]\nkind = \"tar\"\npaths = \"" + folder / "none.tar" + "\"\n");

@@ -7,6 +7,7 @@
 #include "pipelines/kinds.h"
 #include "pipelines/pipeline_spec.h"
 #include "pipelines/usage_error.h"
+#include "tests/support/errors.h"
 #include "tests/support/figure.h"
 #include "tests/support/places.h"
 
@@ -245,12 +246,11 @@ TEST(Kinds, AreToldInFull) {
 }
 
 TEST(LoadPipeline, NamesAFileItCannotRead) {
-  try {
-    load_pipeline("no/such.toml");
-    FAIL();
-  } catch (const UsageError& error) {
-    EXPECT_STREQ(error.what(), "can't read the pipeline (no/such.toml)");
-  }
+  test::expect_error(ErrorCode::not_found,
+                     "can't read the pipeline: No such file or directory (no/such.toml)",
+                     [] { load_pipeline("no/such.toml"); });
+  test::expect_error(ErrorCode::not_found, "can't read the pipeline: Is a directory (/)",
+                     [] { load_pipeline("/"); });
 }
 
 }  // namespace

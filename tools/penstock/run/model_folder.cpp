@@ -1,5 +1,6 @@
 #include "tools/penstock/run/model_folder.h"
 
+#include <cerrno>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -136,7 +137,7 @@ void write_model_folder(const std::string& folder, const ModelFolder& about,
 
 ModelFolder read_model_folder(const std::string& folder) {
   std::ifstream in(about_in(folder), std::ios::binary);
-  if (!in) throw UsageError("there is no model in " + in_quotes(folder) + ": no model.json");
+  if (!in) throw error_from_errno(errno, "read the model", about_in(folder));
   const std::string text{std::istreambuf_iterator<char>(in), {}};
   ModelFolder about;
   bool piped = false;

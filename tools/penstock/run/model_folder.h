@@ -41,8 +41,8 @@ void check_model_folder(const std::string& folder);
 /// are complete. Throws the errors of write_durably.
 void write_model_folder(const std::string& folder, const ModelFolder& about,
                         const towers::VariableStore& variables);
-/// Reads the folder. Throws UsageError if it has no model, or if a file differs from what was
-/// written.
+/// Reads the folder. Throws the errors of `error_from_errno` if a file is missing, and UsageError
+/// if one differs from what was written.
 ModelFolder read_model_folder(const std::string& folder);
 std::string variables_in(const std::string& folder);
 std::string columns_in(const std::string& folder);

@@ -1,6 +1,7 @@
 #include "tools/penstock/run/replay.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
 #include <fstream>
 #include <numeric>
@@ -8,6 +9,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include <penstock/internal/posix.h>
 #include <penstock/plan.h>
 
 #include "pipelines/usage_error.h"
@@ -100,7 +102,7 @@ Element replay_batch(const PipelineSpec& spec, const RunOptions& run, std::uint6
 
 QuarantinedRecord read_quarantine(const std::string& path, std::uint64_t line) {
   std::ifstream file(path);
-  if (!file) throw UsageError("can't read the file", path);
+  if (!file) throw error_from_errno(errno, "read the file", path);
   std::string text;
   for (std::uint64_t i = 0; i < line; ++i)
     if (!std::getline(file, text))

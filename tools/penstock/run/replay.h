@@ -27,7 +27,8 @@ struct QuarantinedRecord {
 };
 
 /// Reads line `line` of the file, counted from 1. Throws UsageError if there is no such line, or if
-/// it is not from a quarantine file.
+/// it is not from a quarantine file, and the errors of `error_from_errno` if the file can't be
+/// read.
 QuarantinedRecord read_quarantine(const std::string& path, std::uint64_t line);
 
 /// Returns the record as its source reads it, before decoding.
