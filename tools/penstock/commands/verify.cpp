@@ -15,6 +15,7 @@
 #include "tools/penstock/shards/open.h"
 #include "tools/penstock/shards/pass.h"
 #include "tools/penstock/support/exit_code.h"
+#include "tools/penstock/support/messages.h"
 #include "tools/penstock/support/terminal.h"
 
 namespace penstock::tool {
@@ -76,7 +77,8 @@ class Verify final : public Command {
     try {
       shards = find_shards(path, hidden_);
     } catch (const Error& error) {
-      return report(error);
+      print_error(error.what());
+      return keep(error);
     }
     skipped_ahead_.add(shards.skipped);
     for (const Shard& shard : shards.found) {
@@ -118,6 +120,11 @@ class Verify final : public Command {
   void report(const Error& error) {
     ++bad_;
     std::fprintf(stream(), "bad: %s\n", printable(error.what()).c_str());
+    keep(error);
+  }
+
+  void keep(const Error& error) {
+    ++bad_;
     std::fflush(stream());
     if (errors_.size() < kKept) errors_.push_back(error);
   }
