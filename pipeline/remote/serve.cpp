@@ -21,6 +21,8 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kLook{20};
 constexpr milliseconds kLease{10'000};
+/// A run's least share of the memory. Requests have up to as many bytes.
+constexpr std::uint64_t kLeastForRun = 1 << 20;
 /// Links without a hello: how many there may be beside the places for runs, and for how long.
 constexpr std::size_t kMostSilent = 4;
 constexpr milliseconds kMostSilence{10'000};
@@ -36,12 +38,16 @@ class Server final : public InputServer {
       throw Error(ErrorCode::invalid_argument, "a worker has to serve at least one run");
     const RunOptions usual{.memory_bytes = own.memory_bytes};
     const std::uint64_t all = compile(range(1), usual).memory_limit();
-    if (own.cache_bytes >= all)
-      throw Error(ErrorCode::invalid_argument,
-                  "a worker's cache of " + std::to_string(own.cache_bytes) +
-                      " bytes leaves nothing of its memory of " + std::to_string(all));
+    const auto runs = static_cast<std::uint64_t>(own.most_runs);
+    const std::uint64_t least = own.cache_bytes + runs * kLeastForRun;
+    if (all < least)
+      throw Error(ErrorCode::resource_exhausted,
+                  "a worker of " + std::to_string(runs) + " runs at a time with a cache of " +
+                      std::to_string(own.cache_bytes) + " bytes needs at least " +
+                      std::to_string(least) + " bytes, and its memory budget is " +
+                      std::to_string(all));
     if (own.cache_bytes > 0) served_.cache = std::make_unique<ElementCache>(own.cache_bytes);
-    own.memory_bytes = (all - own.cache_bytes) / static_cast<std::uint64_t>(own.most_runs);
+    own.memory_bytes = (all - own.cache_bytes) / runs;
     port_ = worker_transport().listen(own.address, own.security,
                                       [this](WorkerLink& link) { return accept(link); });
     if (own.security == WorkerSecurity())
