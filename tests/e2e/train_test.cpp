@@ -186,6 +186,7 @@ TEST(Train, InvalidCommandLines) {
   const Digits digits(40);
   const std::vector<std::pair<std::vector<std::string>, std::string>> cases{
       {{"--strategy", "ring"}, "no strategy ring; there are: replicated"},
+      {{"--strategy", "replicate"}, "; did you mean replicated? (--strategy)"},
       {{"--optimizer", "sdg"}, "optimizer: expected sgd"},
       {{"--schedule", "up:1"}, "schedule: expected"},
       {{"--data-range", "5"}, "expected A:B"},
@@ -212,6 +213,8 @@ TEST(Train, InvalidCommandLines) {
   const Outcome model = run_program({"train", "--model", "vgg", "--data", digits.path()});
   EXPECT_EQ(model.code, 2);
   EXPECT_THAT(model.err, testing::HasSubstr("no model vgg; there are: cifar10, lenet, resnet18"));
+  const Outcome close = run_program({"train", "--model", "lenett", "--data", "none"});
+  EXPECT_THAT(close.err, testing::HasSubstr("; did you mean lenet? (--model)"));
 }
 
 TEST(Train, MismatchedData) {

@@ -24,7 +24,7 @@ const towers::ModelKind& ColumnsFlag::kind(const std::string& model) {
     try {
       return towers::model_kind(model);
     } catch (const Error& error) {
-      throw UsageError(error.cause(), "--model");
+      throw UsageError(error.cause() + suggestion(model, towers::model_names()), "--model");
     }
   };
   const towers::ModelKind& kind = found();

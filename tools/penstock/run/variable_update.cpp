@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "pipelines/text.h"
 #include "pipelines/usage_error.h"
 
 namespace penstock::tool {
@@ -61,8 +62,23 @@ std::string strategy_named(const std::string& variable_update, const cluster::Cl
                    flag);
 }
 
+namespace {
+
+StrategyKind known_strategy(const std::string& name) {
+  try {
+    return towers::parse_strategy(name);
+  } catch (const Error& error) {
+    std::vector<std::string> known;
+    for (int kind = 0; !towers::name_of(StrategyKind{kind}).empty(); ++kind)
+      known.emplace_back(towers::name_of(StrategyKind{kind}));
+    throw UsageError(error.cause() + suggestion(name, known), "--strategy");
+  }
+}
+
+}  // namespace
+
 StrategyKind parse_strategy(const std::string& name, const cluster::Cluster& who) {
-  const StrategyKind kind = towers::parse_strategy(name);
+  const StrategyKind kind = known_strategy(name);
   if (who.world > 1 && (kind == StrategyKind::independent || kind == StrategyKind::model_parallel))
     throw UsageError(name + " is for one process, not for a job of several", "--strategy");
   return kind;
