@@ -183,6 +183,8 @@ TEST_F(Predict, InvalidCommandLinesAndFolders) {
       {{"predict", "--data", images_}, "a trained model is needed"},
       {{"predict", "--model", "x", "--variables", "y", "--data", images_}, "no model x"},
       {{"predict", "--model", "lenet", "--variables", "y"}, "(--data)"},
+      {{"predict", "--model", "lenet", "--variables", "y", "--data", images_, "--output", "a.xlsx"},
+       "as .csv or .npy, not as .xlsx (--output)"},
       {{"train", "--model", "cifar10", "--data", images_, "--export-model", images_},
        "there are other files in"}};
   for (const auto& [arguments, text] : cases) {

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
+#include <filesystem>
 #include <map>
 #include <memory>
 #include <optional>
@@ -68,8 +69,8 @@ class Predict final : public Command {
         ->excludes(folder);
     input_.add_to(*app(), DataUse::predict);
     add("--output", output_, "FILE",
-        "where to write predictions, in the order of the data: f32 scores [rows,n] for .npy, else "
-        "CSV (default -: to stdout)");
+        "where to write predictions, in the order of the data: f32 scores [rows,n] for .npy; CSV "
+        "for .csv or no suffix (default -: to stdout)");
     add("--batch", batch_, "ROWS", "rows computed at a time (default 64)")->check(above_zero());
     add("--threads", threads_, "N", "compute threads (default: all)")->check(CLI::Range(1, 4096));
     app()->add_flag("--quiet", quiet_, "print errors only");
@@ -80,6 +81,9 @@ class Predict final : public Command {
       throw UsageError("a trained model is needed: --export, or --model and --variables");
     if (!input_.has_data()) throw UsageError("there are no data to predict for", "--data");
     check_distinct({{"--output", output_}, {"--quarantine", input_.quarantine()}});
+    const std::string suffix = std::filesystem::path(output_).extension();
+    if (!suffix.empty() && suffix != ".npy" && suffix != ".csv")
+      throw UsageError("predictions are written as .csv or .npy, not as " + suffix, "--output");
     check_output(output_);
     ModelFolder about;
     if (!folder_.empty()) {
