@@ -50,7 +50,9 @@ class Pack final : public Command {
         ->check(CLI::IsMember({"file", "image"}))
         ->type_name("file|image");
     app()
-        ->add_option("--out", out_, "file, or object on s3:// or gs://, to write")
+        ->add_option(
+            "--out", out_,
+            "file, or object on s3:// or gs://, to write; an existing one is replaced at the end")
         ->required()
         ->type_name("PATH|URL");
     app()
