@@ -89,7 +89,7 @@ expect 'penstock profile --feed ' split per_tower sharded
 expect 'penstock train --epoch-end=' drop pad wrap stop
 expect 'penstock train --role ' chief worker ps evaluator
 expect 'penstock synth --format t' tar tfrecord
-expect 'penstock profile --compression ' none gzip zlib
+expect 'penstock profile --compression ' automatic none gzip zlib
 expect 'penstock profile --seed '
 expect 'penstock profile --seed=1'
 expect 'penstock train --device '

@@ -176,7 +176,8 @@ constexpr SourceOption kSourceOptions[] = {
     {"--sequence", "sequence", nullptr, "KEY[:DTYPE[[SHAPE]]],...",
      "tfrecord: parse these feature lists of tf.SequenceExamples; after the type, [] means steps "
      "of one value, [4] or [2x3] steps of that shape"},
-    {"--compression", "compression", nullptr, "NAME", "tfrecord: none, gzip or zlib"},
+    {"--compression", "compression", nullptr, "NAME",
+     "tfrecord: automatic (default), none, gzip or zlib"},
     {"--no-verify", "verify", "false", "", "tfrecord: don't check the data's CRC32C"},
     {"--no-header", "header", "false", "", "csv: the first line is data"},
     {"--columns", "columns", nullptr, "NAME[:DTYPE[=DEFAULT]],...", "csv: keep these columns"},
