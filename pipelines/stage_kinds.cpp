@@ -189,7 +189,7 @@ std::vector<Kind> order_kinds() {
       {"shuffle",
        "shuffle; without BUFFER perfectly, in O(1) memory (the source must have an index)",
        {count("buffer", "elements buffered, as in tf.data", false),
-        count("seed", "its own seed; default the run's", false, 0),
+        count("seed", "seed of its order (default: that of the run)", false, 0),
         flag("reshuffle", "a new order at each epoch (default true)")},
        add_shuffle,
        {.role = StageRole::shuffle}},

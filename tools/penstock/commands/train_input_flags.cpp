@@ -54,8 +54,8 @@ void TrainInputFlags::add_to(CLI::App& app, DataUse use) {
   const auto add_data = [&](Data& data, const char* help) {
     add(data.flag, data.path, "PATH", help);
     add(data.range_flag, data.range, "A:B", "only records A up to B of these")->needs(data.flag);
-    add(data.pipeline_flag, data.pipeline, "FILE",
-        "instead, a TOML pipeline that makes the elements, with the component names of the model")
+    add(data.pipeline_flag, data.pipeline, "FILE.toml",
+        "instead, a pipeline that makes the elements, with the component names of the model")
         ->excludes(data.flag);
   };
   columns_.add_to(app);
