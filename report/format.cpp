@@ -45,6 +45,10 @@ std::string grouped(std::uint64_t value) {
   return digits;
 }
 
+std::string plural(std::uint64_t count, const std::string& one, const std::string& many) {
+  return grouped(count) + " " + (count == 1 ? one : many);
+}
+
 std::string human_count(double value) {
   constexpr std::array<std::string_view, 4> kUnits{"", "k", "M", "G"};
   std::size_t unit = 0;

@@ -12,6 +12,8 @@ std::string human_bytes(double bytes);
 std::string exact_bytes(std::int64_t bytes);
 /// Returns text such as "1,234,567".
 std::string grouped(std::uint64_t value);
+/// Returns text such as "1 element" or "1,234 elements".
+std::string plural(std::uint64_t count, const std::string& one, const std::string& many);
 /// Returns three significant digits and a unit: "842", "12.3k", "4.56M".
 std::string human_count(double value);
 /// Returns text such as "850 ns", "12.3 ms", "4.56 s" or "3 min 07 s".

@@ -16,10 +16,6 @@ namespace {
 
 constexpr std::size_t kErrorsShown = 10;
 
-std::string plural(std::uint64_t count, const std::string& one, const std::string& many) {
-  return grouped(count) + " " + (count == 1 ? one : many);
-}
-
 std::string headline(const RunReport& report, bool colour) {
   const double rate = report.elements_per_second();
   std::string text = plural(report.elements, "element", "elements") + " in " +

@@ -155,7 +155,7 @@ TEST_F(Pack, BadFiles) {
   const Outcome skipped = run_program(skipping);
   EXPECT_EQ(skipped.code, 0) << skipped.err;
   EXPECT_THAT(skipped.err, HasSubstr(cut));
-  EXPECT_THAT(skipped.out, HasSubstr("1 bad files skipped"));
+  EXPECT_THAT(skipped.out, HasSubstr("1 bad file skipped"));
   for (int i = 0; i < 70; ++i)
     folder_->write("bad/a/" + std::to_string(i) + "-cut.jpg", "\xff\xd8");
   std::filesystem::remove(path);

@@ -97,7 +97,10 @@ TEST(Verify, EmptyFiles) {
                                          {"a.dat", 1024, false},
                                          {"idx3-ubyte", 0, false}}) {
     const std::string path = folder.write(name, std::string(static_cast<std::size_t>(size), '\0'));
-    EXPECT_EQ(run_program({"verify", path}).code, good ? 0 : 1) << name << ' ' << size;
+    const Outcome outcome = run_program({"verify", path});
+    EXPECT_EQ(outcome.code, good ? 0 : 1) << name << ' ' << size;
+    EXPECT_THAT(outcome.out,
+                HasSubstr(good ? "0 bad records in 1 shard" : "1 bad record in 1 shard"));
   }
 }
 

@@ -72,12 +72,12 @@ class CheckDeterminism final : public Command {
               {"threads", {one.threads, two.threads}},
               {"seed", one.seed},
               {"first_difference", nullptr}};
-    std::string text = grouped(result.batches) + " batches of " + grouped(result.elements) +
-                       " elements are the same with " + std::to_string(one.threads) + " and " +
-                       std::to_string(two.threads) + " threads";
+    std::string text = plural(result.batches, "batch", "batches") + " of " +
+                       plural(result.elements, "element", "elements") + " are the same with " +
+                       std::to_string(one.threads) + " and " + std::to_string(two.threads) +
+                       " threads";
     if (result.errors > 0)
-      text += "; so are " + grouped(result.errors) + (result.errors == 1 ? " error" : " errors") +
-              " of bad elements";
+      text += "; so are " + plural(result.errors, "error", "errors") + " of bad elements";
     if (result.first) {
       const Divergence& first = *result.first;
       json["first_difference"] = {{"epoch", first.epoch},

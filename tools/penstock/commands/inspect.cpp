@@ -106,8 +106,10 @@ class Inspect final : public Command {
       head += ", " + human_bytes(static_cast<double>(shard.bytes));
     print(head);
     const std::int64_t count = dataset.cardinality();
-    print("  " + (count >= 0 ? grouped(static_cast<std::uint64_t>(count)) : std::string("?")) +
-          " records of " + printable(dataset.spec().to_string()));
+    print(
+        "  " +
+        (count < 0 ? "? records" : plural(static_cast<std::uint64_t>(count), "record", "records")) +
+        " of " + printable(dataset.spec().to_string()));
     Json json{{"path", shard.path},
               {"format", name_of(shard.format)},
               {"bytes", shard.bytes},
@@ -115,7 +117,7 @@ class Inspect final : public Command {
               {"spec", dataset.spec().to_string()}};
     const std::vector<std::string> names = class_names(dataset);
     if (!names.empty()) {
-      print("  " + grouped(names.size()) + " classes: " + some_of(names));
+      print("  " + plural(names.size(), "class", "classes") + ": " + some_of(names));
       json["class_names"] = names;
     }
     if (shown_ > 0) json["first"] = show_first(dataset);
@@ -170,11 +172,11 @@ class Inspect final : public Command {
 
   void print_census(const Census& census, const std::vector<std::string>& names) const {
     const auto bytes = [](std::uint64_t value) { return human_bytes(static_cast<double>(value)); };
-    if (census.bad > 0) print("  " + grouped(census.bad) + " bad records");
+    if (census.bad > 0) print("  " + plural(census.bad, "bad record", "bad records"));
     if (census.records == 0) return;
-    print("  " + grouped(census.records) + " good records: " + bytes(census.bytes) + "; " +
-          bytes(census.least) + " to " + bytes(census.most) + ", mean " +
-          bytes(census.bytes / census.records));
+    print("  " + plural(census.records, "good record", "good records") + ": " +
+          bytes(census.bytes) + "; " + bytes(census.least) + " to " + bytes(census.most) +
+          ", mean " + bytes(census.bytes / census.records));
     std::uint64_t most = 1;
     for (const auto& [label, count] : census.classes) most = std::max(most, count);
     const bool colour = traits_of(stdout).colour;

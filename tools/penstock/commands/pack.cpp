@@ -145,10 +145,7 @@ class Pack final : public Command {
 
   /// "2 files have bytes after the image's end, 1 of them only zeros: 599 bytes dropped …".
   std::string tails_text(const ImagePackResult& result) const {
-    const auto number = [](std::uint64_t count, const char* one, const char* many) {
-      return grouped(count) + (count == 1 ? one : many);
-    };
-    std::string text = number(result.tails, " file", " files");
+    std::string text = plural(result.tails, "file", "files");
     if (result.resumed > 0 || result.stopped) text += " of this run";
     text += result.tails == 1 ? " has" : " have";
     text += " bytes after the image's end";
@@ -157,26 +154,25 @@ class Pack final : public Command {
                   ? ", only zeros"
                   : ", " + grouped(result.zero_tails) + " of them only zeros";
     }
-    text += ": " + number(result.tail_bytes, " byte", " bytes");
+    text += ": " + plural(result.tail_bytes, "byte", "bytes");
     return text + (options_.keep_tail ? " kept" : " dropped (--keep-tail keeps them)");
   }
 
   void print_records(const ImagePackResult& result, double seconds, std::FILE* stream) const {
     if (result.stopped) {
       if (is_remote(out_)) {
-        std::fprintf(stream, "stopped after %s records; nothing is kept at %s\n",
-                     grouped(result.records).c_str(), printable(out_).c_str());
+        std::fprintf(stream, "stopped after %s; nothing is kept at %s\n",
+                     plural(result.records, "record", "records").c_str(), printable(out_).c_str());
       } else {
-        std::fprintf(
-            stream,
-            "stopped after %s records; %s.partial is kept, and the next run resumes from it\n",
-            grouped(result.records).c_str(), printable(out_).c_str());
+        std::fprintf(stream,
+                     "stopped after %s; %s.partial is kept, and the next run resumes from it\n",
+                     plural(result.records, "record", "records").c_str(), printable(out_).c_str());
       }
       return;
     }
     const auto bytes = [](std::uint64_t value) { return human_bytes(static_cast<double>(value)); };
-    std::fprintf(stream, "%s: %s records, %s for %s of files (%.2f), in %s\n",
-                 printable(out_).c_str(), grouped(result.records).c_str(),
+    std::fprintf(stream, "%s: %s, %s for %s of files (%.2f), in %s\n", printable(out_).c_str(),
+                 plural(result.records, "record", "records").c_str(),
                  bytes(result.bytes_out).c_str(), bytes(result.bytes_in).c_str(),
                  static_cast<double>(result.bytes_out) /
                      static_cast<double>(std::max<std::uint64_t>(result.bytes_in, 1)),
@@ -187,7 +183,8 @@ class Pack final : public Command {
     for (const auto& [why, count] : result.as_they_are)
       std::fprintf(stream, "%s stored unchanged: %s\n", grouped(count).c_str(), why.c_str());
     if (result.left_out > 0)
-      std::fprintf(stream, "%s bad files skipped\n", grouped(result.left_out).c_str());
+      std::fprintf(stream, "%s skipped\n",
+                   plural(result.left_out, "bad file", "bad files").c_str());
   }
 
   void write_json(const ImagePackResult& result, double seconds) const {

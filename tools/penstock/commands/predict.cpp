@@ -120,7 +120,7 @@ class Predict final : public Command {
     }
     if (!file) throw Error(ErrorCode::invalid_argument, "there are no rows to predict for");
     file->close();
-    if (!quiet_ && output_ != "-") std::printf("%s rows\n", grouped(count).c_str());
+    if (!quiet_ && output_ != "-") std::printf("%s\n", plural(count, "row", "rows").c_str());
     return kOk;
   }
 

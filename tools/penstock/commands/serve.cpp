@@ -117,8 +117,9 @@ class Serve final : public Command {
     });
     while (!told || !server->drained()) std::this_thread::sleep_for(20ms);
     const ServeStats stats = server->stats();
-    std::printf("served %s elements in %s groups; refused %s\n", grouped(stats.elements).c_str(),
-                grouped(stats.groups).c_str(), grouped(stats.refused).c_str());
+    std::printf("served %s in %s; refused %s\n",
+                plural(stats.elements, "element", "elements").c_str(),
+                plural(stats.groups, "group", "groups").c_str(), grouped(stats.refused).c_str());
     if (options_.cache_bytes > 0)
       std::printf("cache: %s elements hit, %s missed, %s evicted; peak use %s of %s\n",
                   grouped(stats.cache_hits).c_str(), grouped(stats.cache_misses).c_str(),

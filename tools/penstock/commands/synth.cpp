@@ -114,7 +114,8 @@ class Synth final : public Command {
       });
     }
     if (result.stopped) {
-      std::fprintf(stderr, "stopped after %s samples\n", grouped(result.samples).c_str());
+      std::fprintf(stderr, "stopped after %s\n",
+                   plural(result.samples, "sample", "samples").c_str());
       return interrupts.exit_code();
     }
     print(result, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
@@ -164,8 +165,8 @@ class Synth final : public Command {
 
   void print(const SynthResult& result, double seconds) const {
     std::FILE* stream = json_ == "-" ? stderr : stdout;
-    std::fprintf(stream, "%s: %s samples, %s, in %s\n", printable(options_.folder).c_str(),
-                 grouped(result.samples).c_str(),
+    std::fprintf(stream, "%s: %s, %s, in %s\n", printable(options_.folder).c_str(),
+                 plural(result.samples, "sample", "samples").c_str(),
                  human_bytes(static_cast<double>(result.bytes)).c_str(),
                  human_seconds(seconds).c_str());
     if (!result.manifest.empty())

@@ -82,8 +82,8 @@ class Unpack final : public Command {
       std::fprintf(stderr, "bad: %s\n", printable(error.what()).c_str());
     bad += result.bad;
     const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
-    std::fprintf(json_ == "-" ? stderr : stdout, "%s: %s images, %s, in %s\n",
-                 printable(folder_).c_str(), grouped(written).c_str(),
+    std::fprintf(json_ == "-" ? stderr : stdout, "%s: %s, %s, in %s\n", printable(folder_).c_str(),
+                 plural(written, "image", "images").c_str(),
                  human_bytes(static_cast<double>(bytes)).c_str(),
                  human_seconds(elapsed.count()).c_str());
     if (!json_.empty()) {

@@ -54,14 +54,14 @@ class Verify final : public Command {
     }
     const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
     if (!quiet_ || bad_ > 0)
-      std::fprintf(stream(), "%s good, %s bad records in %s, %s\n", grouped(good_).c_str(),
-                   grouped(bad_).c_str(),
-                   shards_ == 1 ? "1 shard" : (grouped(shards_) + " shards").c_str(),
+      std::fprintf(stream(), "%s good, %s in %s, %s\n", grouped(good_).c_str(),
+                   plural(bad_, "bad record", "bad records").c_str(),
+                   plural(shards_, "shard", "shards").c_str(),
                    human_seconds(elapsed.count()).c_str());
     const std::uint64_t warned = decoding_counts().images.warned;
     if (!quiet_ && warned > 0)
       std::fprintf(stream(), "%s decoded in spite of a warning (--strict-images refuses them)\n",
-                   warned == 1 ? "1 image" : (grouped(warned) + " images").c_str());
+                   plural(warned, "image", "images").c_str());
     if (!quiet_ && skipped_ahead_.count() > 0)
       std::fprintf(stream(), "%s\n", skipped_ahead_.text().c_str());
     if (!json_.empty()) write_json(elapsed.count());
@@ -118,14 +118,13 @@ class Verify final : public Command {
   }
 
   void report(const Error& error) {
-    ++bad_;
     std::fprintf(stream(), "bad: %s\n", printable(error.what()).c_str());
+    std::fflush(stream());
     keep(error);
   }
 
   void keep(const Error& error) {
     ++bad_;
-    std::fflush(stream());
     if (errors_.size() < kKept) errors_.push_back(error);
   }
 

@@ -251,7 +251,7 @@ std::string workers(const Report& report) {
   if (all > 0)
     out += "<div class=\"pale\">They made " +
            human_share(static_cast<double>(stats.groups_of_workers) / static_cast<double>(all)) +
-           " of " + grouped(all) + (all == 1 ? " group" : " groups") + ".</div>\n";
+           " of " + plural(all, "group", "groups") + ".</div>\n";
   return out;
 }
 
@@ -304,7 +304,7 @@ std::string stage_row(const StageStats& stage, const Report& report) {
 
 std::string errors(const ErrorStats& errors) {
   if (errors.count == 0) return "";
-  std::string out = "<h2>" + grouped(errors.count) + " bad elements</h2>\n<ul>\n";
+  std::string out = "<h2>" + plural(errors.count, "bad element", "bad elements") + "</h2>\n<ul>\n";
   for (const Error& error : errors.first) out += "<li>" + escape(error.what()) + "</li>\n";
   return out + "</ul>\n";
 }
@@ -312,8 +312,7 @@ std::string errors(const ErrorStats& errors) {
 /// Returns the changes that the engine made, in a folded section.
 std::string decisions(const std::vector<Decision>& decisions) {
   if (decisions.empty()) return "";
-  std::string out = "<details><summary>Tuned " + grouped(decisions.size()) +
-                    (decisions.size() == 1 ? " time" : " times") +
+  std::string out = "<details><summary>Tuned " + plural(decisions.size(), "time", "times") +
                     "</summary>\n<table class=\"left\"><tr><th>after</th><th>what</th><th>from</th>"
                     "<th>to</th><th>why</th></tr>\n";
   for (const Decision& each : decisions)
@@ -337,8 +336,8 @@ std::string report_html(const Report& report, const PageText& page) {
       (changes.empty() ? "" : "<div class=\"pale\">" + escape(changes) + "</div>") +
       "</div>\n<div class=\"rate\">" +
       grouped(static_cast<std::uint64_t>(report.elements_per_second() + 0.5)) +
-      " elements/s</div>\n<div class=\"pale\">" + grouped(report.elements) + " elements · " +
-      grouped(report.batches) + " batches · " + human_seconds(report.wall_s) +
+      " elements/s</div>\n<div class=\"pale\">" + plural(report.elements, "element", "elements") +
+      " · " + plural(report.batches, "batch", "batches") + " · " + human_seconds(report.wall_s) +
       " · first batch after " + human_seconds(report.first_batch_s) + " · memory " +
       human_bytes(static_cast<double>(memory.peak_bytes)) + " of " +
       human_bytes(static_cast<double>(memory.budget_bytes)) + " · " +

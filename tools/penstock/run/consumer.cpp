@@ -128,9 +128,10 @@ namespace {
 /// Warns of an epoch in which some element was not delivered exactly once.
 void warn_of(const EpochStats& epoch) {
   if (epoch.skipped == 0 && epoch.missing <= 0 && epoch.repeated <= 0) return;
-  std::string line = "epoch " + std::to_string(epoch.epoch) + ": " + grouped(epoch.elements) +
-                     " elements in " + grouped(epoch.batches) + " batches, " +
-                     grouped(epoch.skipped) + " bad ones skipped";
+  std::string line = "epoch " + std::to_string(epoch.epoch) + ": " +
+                     plural(epoch.elements, "element", "elements") + " in " +
+                     plural(epoch.batches, "batch", "batches") + ", " +
+                     plural(epoch.skipped, "bad one", "bad ones") + " skipped";
   if (epoch.missing > 0)
     line += ", " + grouped(static_cast<std::uint64_t>(epoch.missing)) + " missing";
   if (epoch.repeated > 0)

@@ -197,18 +197,18 @@ void TrainView::on_evaluated(const towers::Evaluation& evaluation,
 }
 
 std::string train_text(const towers::TrainResult& result, const std::vector<RankFigures>& ranks) {
-  std::string text = grouped(result.steps - result.resumed_at) + " updates, " +
-                     grouped(result.elements) + " images in " + human_seconds(result.train_s) +
-                     ": " + human_count(result.elements_per_second()) + " images/s\n";
+  std::string text = plural(result.steps - result.resumed_at, "update", "updates") + ", " +
+                     plural(result.elements, "image", "images") + " in " +
+                     human_seconds(result.train_s) + ": " +
+                     human_count(result.elements_per_second()) + " images/s\n";
   if (result.early_stopped) text += "stopped early: evaluations did not improve\n";
   if (result.diverged_steps > 0)
-    text += "diverged: the loss of " + grouped(result.diverged_steps) +
-            (result.diverged_steps == 1 ? " step" : " steps") +
+    text += "diverged: the loss of " + plural(result.diverged_steps, "step", "steps") +
             " was not a number, or beyond 1e18\n";
   for (std::size_t t = 0; t < result.feed.towers.size(); ++t) {
     const TowerStats& tower = result.feed.towers[t];
-    text += "tower " + std::to_string(t) + " on " + tower.device + ": " + grouped(tower.steps) +
-            " steps, stalled " + human_share(tower.stall_share());
+    text += "tower " + std::to_string(t) + " on " + tower.device + ": " +
+            plural(tower.steps, "step", "steps") + ", stalled " + human_share(tower.stall_share());
     for (const auto& [cause, seconds] : tower.causes)
       if (seconds > 0.01 * tower.wall_s) text += ", " + cause + " " + human_seconds(seconds);
     text += "\n";

@@ -85,9 +85,9 @@ std::string describe_sequences(const std::vector<SequenceView>& sequences) {
                              : sequence.kind == 'i' ? "i64"
                                                     : "nothing";
     text += (i > 0 ? ", " : "") + printable(sequence.key) + ": " + kind + " in " +
-            grouped(sequence.steps) + (sequence.steps == 1 ? " step" : " steps");
+            plural(sequence.steps, "step", "steps");
     if (sequence.count != sequence.steps)
-      text += " of " + grouped(sequence.count) + (sequence.count == 1 ? " value" : " values");
+      text += " of " + plural(sequence.count, "value", "values");
   }
   return text + "}";
 }

@@ -148,11 +148,10 @@ std::string PassedOver::text() const {
   const std::uint64_t others = count() - hidden_;
   List texts;
   if (others > 0)
-    texts.push_back(grouped(others) + (others == 1 ? " other file" : " other files") +
-                    " beside images, not read: " + join(parts, ", ") +
-                    (by_extension_.size() > kMostNamed ? " and others" : ""));
+    texts.push_back(plural(others, "other file", "other files") + " beside images, not read: " +
+                    join(parts, ", ") + (by_extension_.size() > kMostNamed ? " and others" : ""));
   if (hidden_ > 0)
-    texts.push_back(grouped(hidden_) + (hidden_ == 1 ? " hidden file is" : " hidden files are") +
+    texts.push_back(plural(hidden_, "hidden file is", "hidden files are") +
                     " skipped (--hidden reads " + (hidden_ == 1 ? "it)" : "them)"));
   return join(texts, "; ");
 }
