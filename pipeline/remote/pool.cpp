@@ -117,8 +117,10 @@ void WorkerPool::start() {
       for (Connection* connection : all) begin_connecting(*connection);
     }
     for (Connection* connection : all) {
-      const Status connected = connect(*connection);
-      if (is_mistake(connected)) throw Error(connected.error());
+      Todo todo;
+      const Status connected = connect(*connection, todo);
+      if (is_mistake(connected)) throw Error(connected.error());  // in place of a warning
+      carry_out(std::move(todo));
     }
   }
   thread_ = start_thread("watching workers", [this](const std::stop_token& stop) { watch(stop); });
@@ -439,7 +441,11 @@ void WorkerPool::look(Clock::time_point now) {
   lock.unlock();
   over.clear();  // their destructors wait for their listeners, which take the lock
   carry_out(std::move(todo));
-  for (Connection* const connection : again) static_cast<void>(connect(*connection));
+  for (Connection* const connection : again) {
+    Todo more;
+    static_cast<void>(connect(*connection, more));
+    carry_out(std::move(more));
+  }
 }
 
 void WorkerPool::begin_connecting(Connection& connection) {
@@ -449,7 +455,7 @@ void WorkerPool::begin_connecting(Connection& connection) {
 
 // Called without the lock, by one thread at a time: a transport may look up names and start
 // threads.
-Status WorkerPool::connect(Connection& connection) noexcept {
+Status WorkerPool::connect(Connection& connection, Todo& todo) noexcept {
   bool locally = options_.shared_memory && options_.security == WorkerSecurity();
   {
     const MutexLock lock(mutex_);
@@ -465,26 +471,22 @@ Status WorkerPool::connect(Connection& connection) noexcept {
   } catch (...) {
     failed = status_from_current_exception();
   }
-  Todo todo;
-  {
-    const MutexLock lock(mutex_);
-    if (!failed.ok()) {
-      lose(connection, failed, is_mistake(failed), todo);
-    } else if (connection.state != Connection::State::connecting) {  // it is lost already
-      connection.tries_locally = !link->on_this_machine();
-      link->close();
-      connection.old_link = std::move(link);
-    } else {
-      connection.on_this_machine = link->on_this_machine();
-      connection.link = std::move(link);
-      try {
-        connection.link->send(hello_);
-      } catch (...) {
-        connection.link->close();  // its loss is reported like others
-      }
+  const MutexLock lock(mutex_);
+  if (!failed.ok()) {
+    lose(connection, failed, is_mistake(failed), todo);
+  } else if (connection.state != Connection::State::connecting) {  // it is lost already
+    connection.tries_locally = !link->on_this_machine();
+    link->close();
+    connection.old_link = std::move(link);
+  } else {
+    connection.on_this_machine = link->on_this_machine();
+    connection.link = std::move(link);
+    try {
+      connection.link->send(hello_);
+    } catch (...) {
+      connection.link->close();  // its loss is reported like others
     }
   }
-  carry_out(std::move(todo));
   return failed;
 }
 

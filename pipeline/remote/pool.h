@@ -104,7 +104,7 @@ class WorkerPool final : public RemoteWork, private ConnectionOwner {
   void watch(const std::stop_token& stop) noexcept;
   void look(Clock::time_point now) EXCLUDES(mutex_);
   void begin_connecting(Connection& connection) REQUIRES(mutex_);
-  Status connect(Connection& connection) noexcept EXCLUDES(mutex_);
+  Status connect(Connection& connection, Todo& todo) noexcept EXCLUDES(mutex_);
   void set_addresses(const std::vector<std::string>& addresses) REQUIRES(mutex_);
   void hedge(Clock::time_point now, Todo& todo) REQUIRES(mutex_);
   void give_up_without_workers(Clock::time_point now, Todo& todo) REQUIRES(mutex_);

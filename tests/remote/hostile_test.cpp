@@ -20,6 +20,7 @@
 #include "pipeline/remote/transport.h"
 #include "pipeline/stage/fingerprint.h"
 #include "tests/remote/loop_transport.h"
+#include "tests/support/log_capture.h"
 #include "tests/support/time_limit.h"
 #include "tests/support/wait_until.h"
 
@@ -288,6 +289,7 @@ TEST_F(HostileWorkers, RefusalBeforeTheLinkIsKnown) {
 }
 
 TEST_F(HostileWorkers, WrongAddressBehindLinks) {
+  const test::LogCapture log;
   try {
     dataset_.iterate(options({"silent", "refuses", "silent", "wrong", "silent"}));
     FAIL() << "it started";
@@ -295,6 +297,7 @@ TEST_F(HostileWorkers, WrongAddressBehindLinks) {
     EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
     EXPECT_STREQ(error.what(), "wrong is no address");
   }
+  EXPECT_EQ(log.count("wrong is no address"), 0U) << "the error says it";
 }
 
 }  // namespace
