@@ -180,20 +180,8 @@ void HttpServer::stall() {
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
 }
 
-bool HttpServer::too_many() {
-  const auto now = std::chrono::steady_clock::now().time_since_epoch();
-  const std::int64_t second = std::chrono::duration_cast<std::chrono::seconds>(now).count();
-  const MutexLock lock(mutex_);
-  if (std::exchange(second_, second) != second) in_second_ = 0;
-  return ++in_second_ > options_.requests_per_second;
-}
-
 bool HttpServer::answer(int fd, const Request& request) {
   const std::uint64_t number = ++requests_;
-  if (options_.requests_per_second > 0 && too_many()) {
-    ++refused_;
-    return send_error(fd, "503 Slow Down", "", "<Code>SlowDown</Code>");
-  }
   if (options_.stall_every > 0 && number % options_.stall_every == 0) stall();
   if (options_.instead) {
     const std::string instead = options_.instead(request.method, request.target);

@@ -53,8 +53,6 @@ struct HttpServerOptions {
   bool etags_differ = false;  ///< each answer has another, and all have one Last-Modified
   bool matches = true;        ///< false: answers 412 to every If-Match
   bool chunked = false;       ///< whole answers come in chunks, without a length
-  /// Requests of a second beyond these are answered 503; 0: none.
-  std::uint64_t requests_per_second = 0;
   /// Returns more lines for the head of a good answer.
   std::function<std::string(const std::string& target)> headers{};
   bool conditions = true;  ///< false: writes ignore If-Match and If-None-Match
@@ -83,7 +81,6 @@ class HttpServer {
   std::uint64_t most_at_once() const noexcept { return most_at_once_; }
   std::uint64_t connections() const noexcept { return connections_; }
   std::uint64_t faults() const noexcept { return faults_; }
-  std::uint64_t refused() const noexcept { return refused_; }  ///< for their number in a second
   std::uint64_t stalls() const noexcept { return stalls_; }
   /// Replaces a file. The ETag changes, too.
   void replace(const std::string& path, std::string contents, std::string mark = {}) {
@@ -114,7 +111,6 @@ class HttpServer {
   bool answer_write_wrongly(int fd, HttpFault fault, const StoreReply& reply);
   bool answer_status(int fd, HttpFault fault);
   void stall();
-  bool too_many() EXCLUDES(mutex_);
   bool send_all(int fd, std::string_view bytes) const;
   bool send_error(int fd, const char* status, const std::string& more,
                   const std::string& body) const;
@@ -129,13 +125,10 @@ class HttpServer {
   std::atomic<std::uint64_t> connections_{0};
   std::atomic<std::uint64_t> faults_{0};
   std::atomic<std::uint64_t> stalls_{0};
-  std::atomic<std::uint64_t> refused_{0};
   std::atomic<bool> stopping_{false};
   mutable Mutex mutex_;
   ObjectStore store_;
   std::string log_ GUARDED_BY(mutex_);
-  std::int64_t second_ GUARDED_BY(mutex_) = 0;
-  std::uint64_t in_second_ GUARDED_BY(mutex_) = 0;
   std::list<Connection> open_ GUARDED_BY(mutex_);
   std::jthread acceptor_;
 };
