@@ -43,6 +43,9 @@ class Outputs : public testing::Test {
   static void TearDownTestSuite() { delete folder_; }
 
   static Flags profile() { return {"profile", "--quiet", "--range", "40", "--batch", "5"}; }
+  static Flags profile_images() {
+    return {"profile", "--quiet", "--images", *folder_ / "in", "--decode"};
+  }
   static Flags train() {
     const std::string data = *folder_ / "digits/";
     return {"train",   "--quiet", "--model",
@@ -203,6 +206,25 @@ TEST_F(Outputs, AreNeverOneFile) {
   refused({"pack", "--images", *folder_ / "in", "--jpeg", "indexed", "--out", own / "x", "--json",
            own / "x"});
   EXPECT_EQ(run_within(profile() + Flags{"--json", "/dev/null", "--html", "/dev/null"}).code, 0);
+}
+
+TEST_F(Outputs, FoldersOfTheRun) {
+  const TempFolder own;
+  const std::string d = own / "d";
+  const Flags images = profile_images() + Flags{"--dump", "2", d};
+  const std::vector<std::pair<Flags, int>> cases{
+      {images + Flags{"--json", d}, 2},
+      {images + Flags{"--trace", d}, 2},
+      {images + Flags{"--json", d + "ifferent/report.json"}, 1},
+      {images + Flags{"--json", d + "/no/report.json"}, 1},
+      {{"synth", d, "--images", "2", "--json", d + "/"}, 1},
+      {train() + Flags{"--export-model", d, "--json", d}, 1},
+      {train() + Flags{"--checkpoint", d, "--export", d}, 1}};
+  for (const auto& [flags, code] : cases) {
+    EXPECT_EQ(run_within(flags).code, code) << testing::PrintToString(flags);
+    EXPECT_TRUE(fs::is_empty(own.path())) << "there was a run: " << testing::PrintToString(flags);
+  }
+  EXPECT_EQ(run_within(images + Flags{"--json", d + "/report.json"}).code, 0);
 }
 
 TEST_F(Outputs, StateBesideIrregularDigests) {

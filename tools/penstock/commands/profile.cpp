@@ -202,6 +202,7 @@ class Profile final : public Command {
     if (!options_.state_file.empty())
       for (const std::string& path : companions_of_state(options_.state_file))
         outputs.push_back({"a file of --state", path});
+    if (!dump_.empty()) outputs.push_back({"--dump", dump_.at(1)});
     for (const Settings& stage : spec.stages)
       if (const std::string& file = stage.kind().output; !file.empty())
         outputs.push_back({stage.kind().flag(), stage.get(file, std::string())});

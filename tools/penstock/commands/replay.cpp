@@ -68,7 +68,7 @@ class Replay final : public Command {
     std::vector<std::string> made;
     if (!dump_.empty()) made.push_back(dump_.at(1));
     check_distinct({{"--json", json_}, {"--raw", raw_}});
-    check_output(json_, made);
+    for (const std::string& path : {json_, raw_}) check_output(path, made);
     const PipelineSpec spec = flags_.finish();
     Json json;
     const int code = at_.empty() ? record(spec, json) : batch(spec, json);

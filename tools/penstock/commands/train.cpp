@@ -130,7 +130,7 @@ class Train final : public Command {
     // With checkpoints, no work is lost. So the exit code after SIGTERM tells a scheduler that
     // preempts the machine that all is well.
     Interrupts interrupts(options_.checkpoint_folder.empty() ? kTerminated : kOk);
-    const std::vector<std::string> folders{options_.checkpoint_folder, events_};
+    const std::vector<std::string> folders{options_.checkpoint_folder, events_, model_folder_};
     const std::string& best = evaluator_.best();
     check_distinct({{"--json", json_},
                     {"--html", html_},

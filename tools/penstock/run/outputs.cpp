@@ -75,10 +75,14 @@ void check_output(const std::string& path, const std::vector<std::string>& folde
   if (path.empty() || path == "-") return;
   std::error_code error;
   const auto plain = [&](const std::string& name) {
-    return fs::absolute(name, error).lexically_normal().string();
+    const fs::path normal = fs::absolute(name, error).lexically_normal();
+    return normal.has_filename() ? normal : normal.parent_path();
   };
-  for (const std::string& folder : folders_made)
-    if (!folder.empty() && plain(path).starts_with(plain(folder))) return;
+  for (const std::string& folder : folders_made) {
+    if (folder.empty()) continue;
+    if (plain(path) == plain(folder)) throw error_from_errno(EISDIR, "write", path);
+    if (plain(path).parent_path() == plain(folder)) return;
+  }
   // Does not open a pipe: its reader would take the close for the end of the data.
   if (!is_in_place(path)) check_writable(path);
 }

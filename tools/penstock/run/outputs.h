@@ -19,7 +19,7 @@ struct Output {
 /// exists yet or not. Devices may be named twice.
 void check_distinct(const std::vector<Output>& outputs);
 /// Checks before a run that a file can be opened; throws the errors of write_output if not. Leaves
-/// an existing file unchanged. Accepts an empty path, "-", and paths in folders that the run
+/// an existing file unchanged. Accepts an empty path, "-", and files of folders that the run
 /// creates.
 void check_output(const std::string& path, const std::vector<std::string>& folders_made = {});
 /// Writes `text` to a file, a device or a pipe, or to stdout for "-". After a failure, a file is as
