@@ -70,6 +70,20 @@ TEST_F(TrainData, ExamplesOfTFRecords) {
               HasSubstr("no feature query for the model's query"));
 }
 
+TEST_F(TrainData, FoldersWithoutImages) {
+  for (const auto& [format, files] : {std::pair{"tar", "tar: give its files, such as '"},
+                                      {"tfrecord", "/*.tfrecord' (--data)"},
+                                      {"cifar10", "/*.bin' (--data)"},
+                                      {"idx", "/labels-idx1-ubyte (--data)"}}) {
+    const std::string folder = folder_ / format + "-of-digits";
+    ASSERT_EQ(run_program({"synth", folder, "--format", format, "--images", "4"}).code, 0);
+    const Outcome outcome = train("lenet", {"--data", folder});
+    EXPECT_EQ(outcome.code, 2) << outcome.err;
+    EXPECT_THAT(outcome.err, HasSubstr("this folder holds no images, but "));
+    EXPECT_THAT(outcome.err, HasSubstr(files));
+  }
+}
+
 TEST_F(TrainData, CompressedExamples) {
   const std::string examples = pictures("tfrecord", {"--compression", "gzip"}) + "/*.tfrecord.gz";
   const std::vector<std::string> run{"train",   "--model", "cifar10", "--data", examples,

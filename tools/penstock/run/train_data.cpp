@@ -122,6 +122,27 @@ void refuse_no_images(const std::vector<std::string>& paths, bool hidden) {
                    printable(found.front()));
 }
 
+/// Opens a folder of images. Throws UsageError that says how to name other data in the folder.
+Dataset open_folder(const std::string& folder, const ImagesOptions& options) {
+  try {
+    return images(folder, options);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::not_found) throw;
+    for (const Shard& shard : find_shards(folder, options.hidden).found) {
+      if (shard.format == Format::lines || shard.format == Format::unknown) continue;
+      const std::filesystem::path file(shard.path);
+      const std::string files =
+          shard.format == Format::idx ? shard.path + "," + labels_beside(shard.path)
+          : file.has_extension()
+              ? "'" + (file.parent_path() / "*").string() + file.extension().string() + "'"
+              : shard.path;
+      throw UsageError("this folder holds no images, but " + std::string(name_of(shard.format)) +
+                       ": give its files, such as " + printable(files));
+    }
+    throw;
+  }
+}
+
 /// Opens CSV as text, and as numbers where the model takes numbers.
 Dataset open_csv(const std::vector<std::string>& paths, const TrainDataOptions& options) {
   const Dataset text = csv(paths);
@@ -160,7 +181,7 @@ Dataset open_train_data(const std::string& path, const TrainDataOptions& options
   of_images.label_depth = options.label_depth;
   of_images.hidden = options.hidden;
   std::error_code error;
-  if (std::filesystem::is_directory(path, error)) return images(path, of_images);
+  if (std::filesystem::is_directory(path, error)) return open_folder(path, of_images);
   const std::vector<std::string> parts = split_paths(*default_file_system(), path);
   const std::string name =
       lower(std::filesystem::path(expand_braces(parts.front()).front()).filename().string());
