@@ -34,7 +34,7 @@ Consumer::Consumer(const ProfileOptions& options, double step_ms, std::uint64_t 
     digest_ = std::make_unique<Digest>();
     epoch_digest_ = std::make_unique<Digest>();
   }
-  if (!progress_.iterator.empty()) {
+  if (!progress_.iterator.empty() && !progress_.foreign) {
     resume();
   } else if (!options.digests_file.empty()) {
     digests_.emplace(options.digests_file);

@@ -41,10 +41,13 @@ Progress start_of(const ProfileOptions& options, const PipelineSpec& spec, std::
     fresh.seed = seed;
     return fresh;
   }
-  if (spec.run.has("seed") && saved->seed != seed)
+  if (saved->foreign) {
+    saved->seed = seed;
+  } else if (spec.run.has("seed") && saved->seed != seed) {
     throw UsageError("the state was saved with seed " + std::to_string(saved->seed) + ", not " +
                          std::to_string(seed),
                      options.state_file);
+  }
   return *std::move(saved);
 }
 
@@ -87,13 +90,21 @@ void check_same(const Progress& start, const Iterator& restored) {
                                         place(stats.seed, stats.epoch, stats.elements));
 }
 
-Iterator iterator_of(const Dataset& dataset, const Progress& start, const RunOptions& run,
+/// Restores `start` or the positions of other consumers, if there are any. Completes `start` if
+/// another program saved it.
+Iterator iterator_of(const Dataset& dataset, Progress& start, const RunOptions& run,
                      const std::vector<std::string>& others, const std::string& state_file) {
   if (start.iterator.empty() && others.empty()) return dataset.iterate(run);
   try {
     Iterator restored = start.iterator.empty() ? dataset.restore(others, run)
                                                : dataset.restore(start.iterator, run);
-    if (!start.iterator.empty()) check_same(start, restored);
+    if (start.foreign) {
+      const Stats stats = restored.stats();
+      start.seed = stats.seed;
+      start.epoch = stats.epoch;
+    } else if (!start.iterator.empty()) {
+      check_same(start, restored);
+    }
     return restored;
   } catch (const Error& error) {
     if (!error.where().shard.empty()) throw;
@@ -168,7 +179,6 @@ Report run_profile(const PipelineSpec& spec, const ProfileOptions& options,
   const auto limit = static_cast<std::uint64_t>(spec.run.get("batches", std::int64_t{0}));
   const double step_ms = spec.run.get("step_ms", 0.0);
   Report report = report_of(spec);
-  report.seed = run.seed;
 
   std::optional<OpeningLimit> opening(std::in_place, options.limit_s);
   const Dataset dataset = build(spec);
@@ -179,6 +189,7 @@ Report run_profile(const PipelineSpec& spec, const ProfileOptions& options,
     report.resumed_elements = start.elements;
   }
   Iterator made = iterator_of(dataset, start, run, others, options.state_file);
+  report.seed = start.seed;
   opening.reset();
   Consumer consumer(options, step_ms, limit, start);
   const double cpu_before = cpu_seconds();

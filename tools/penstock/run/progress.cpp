@@ -9,6 +9,7 @@ namespace penstock::tool {
 namespace {
 
 constexpr std::string_view kMagic = "profile 1\n";
+constexpr std::string_view kForeign = "penstock state ";
 
 template <typename P>
 auto numbers_of(P& progress) {
@@ -28,6 +29,7 @@ void save_progress(StateFile& file, const Progress& progress) {
 std::optional<Progress> load_progress(const std::string& path) {
   const std::optional<std::string> state = load_state(path);
   if (!state) return std::nullopt;
+  if (state->starts_with(kForeign)) return Progress{.iterator = *state, .foreign = true};
   try {
     if (!state->starts_with(kMagic))
       throw Error(ErrorCode::data_loss, "not a state of penstock profile");

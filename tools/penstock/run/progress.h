@@ -19,12 +19,14 @@ struct Progress {
   std::uint64_t digest = 0;     ///< of all batches so far
   std::uint64_t log_bytes = 0;  ///< the size of the file of --digests
   std::string iterator;         ///< from Iterator::save
+  /// True: another program saved `iterator`, and nothing else is known.
+  bool foreign = false;
 };
 
 /// Saves the progress durably, see penstock::save_state.
 void save_progress(StateFile& file, const Progress& progress);
-/// Returns nothing if there is no such file. Throws Error{data_loss} if it is damaged or not a
-/// state.
+/// Returns nothing if there is no such file. The file may also hold what a program of a user saved:
+/// the bytes of Iterator::save. Throws Error{data_loss} if it is damaged or not a state.
 std::optional<Progress> load_progress(const std::string& path);
 
 }  // namespace penstock::tool
