@@ -198,8 +198,23 @@ def ffcv(args):
     return batches
 
 
+def penstock(args):
+    """Ours, from Python: what the module costs beside the program."""
+    import penstock as ps
+    import penstock.torch
+
+    chain = ps.decode_image().random_resized_crop(SIZE).random_flip().normalize()
+    dataset = ps.images(args.path).shuffle().map(chain).batch(args.batch)
+
+    def batches():
+        for batch in dataset.iterate(epochs=args.epochs, threads=args.threads):
+            yield len(penstock.torch.tensor(batch["image"]))
+
+    return batches
+
+
 PEERS = {"tf.data": tf_data, "torchvision": torch_vision, "DALI": dali, "mlx-data": mlx_data,
-         "SPDL": spdl, "FFCV": ffcv}
+         "SPDL": spdl, "FFCV": ffcv, "Penstock": penstock}
 
 if __name__ == "__main__":
     chosen = measure.arguments(PEERS)

@@ -153,7 +153,7 @@ class Iterator {
   /// a file has changed, it returns an error that says so, once, and then the end.
   Next next();
   /// Waits like `next`, but about so long at most. Returns nothing if no element has come by then;
-  /// the next call goes on waiting for it. A caller that must look at something else meanwhile,
+  /// the next call continues to wait. A caller that must look at something else meanwhile,
   /// such as signals, calls this again and again. An epoch that is opened is not interrupted.
   std::optional<Next> next_within(std::chrono::milliseconds time);
 

@@ -1,0 +1,138 @@
+// Declarations that the files of the Python module share. Names, arguments and
+// errors are those of the C++ methods.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/string_view.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/unique_ptr.h>
+#include <nanobind/stl/variant.h>
+#include <nanobind/stl/vector.h>
+
+#include <penstock/penstock.h>
+#include <penstock/pipelines.h>
+#include <penstock/report.h>
+
+namespace penstock::python {
+
+namespace nb = nanobind;
+using nb::literals::operator""_a;
+
+/// Returns the comment of a C++ declaration, "Dataset::shuffle", as docstrings.py found it.
+const char* doc(std::string_view name);
+
+// Types as they stand in signatures.
+using Dtype = std::string;
+using ShapeList = std::vector<std::optional<std::int64_t>>;
+using SpecDict = nb::typed<nb::dict, nb::str, nb::typed<nb::tuple, nb::str, nb::object>>;
+using Values = nb::typed<nb::dict, nb::str, nb::object>;
+
+/// Returns the dtype of a name of ours or of numpy's.
+DType dtype_of_name(const std::string& name);
+Shape shape_of(nb::handle dims);
+Spec spec_of(nb::handle dict);
+nb::dict dict_of(const Spec& spec);
+
+/// Returns a tensor of a Tensor, a number, text, a list of texts, or an array that DLPack or the
+/// buffer protocol gives. Arrays are viewed, or copied with `copy`.
+Tensor tensor_of(nb::handle value, bool copy);
+/// Returns an element of an Element or of a mapping of names to such values.
+Element element_of(nb::handle values, bool copy);
+
+/// A reference to a Python object that any thread may drop without the interpreter's lock: the
+/// object goes when Python code next comes by.
+using Kept = std::shared_ptr<PyObject>;
+Kept keep(nb::handle object);
+/// Drops the objects that threads without the lock gave up. REQUIRES: the lock.
+void drop_given_up() noexcept;
+/// Returns a buffer over the memory of `object`, which it keeps.
+BufferPtr buffer_of(nb::handle object, void* data, std::size_t bytes);
+
+/// The nanoseconds that threads of this process waited for the interpreter's lock in order to call
+/// users' functions, and held it in them.
+struct LockTimes {
+  std::int64_t calls = 0, waited_ns = 0, held_ns = 0;
+};
+LockTimes lock_times() noexcept;
+
+/// An exception of a user's function, with Python's own behind it.
+class Raised : public std::exception {
+ public:
+  /// REQUIRES: the lock.
+  explicit Raised(nb::python_error& error);
+  const char* what() const noexcept override { return text_.c_str(); }
+  nb::handle exception() const noexcept { return exception_.get(); }
+
+ private:
+  std::string text_;
+  Kept exception_;
+};
+
+/// A Python function that any thread of the engine calls.
+class Function {
+ public:
+  explicit Function(nb::handle function) : function_(keep(function)) {}
+  /// Takes the lock, calls the function with what `arguments` returns (a tuple), and returns what
+  /// `use` makes of the result.
+  template <typename Arguments, typename Use>
+  auto operator()(const Arguments& arguments, const Use& use) const {
+    const Locked locked;
+    try {
+      const nb::object result =
+          nb::steal(PyObject_CallObject(function_.get(), nb::object(arguments()).ptr()));
+      if (!result.is_valid()) throw nb::python_error();
+      return use(result);
+    } catch (nb::python_error& error) {
+      throw Raised(error);
+    } catch (const nb::cast_error&) {
+      throw Error(ErrorCode::user, "a Python function returned a value of another type");
+    }
+  }
+
+  /// Holds the interpreter's lock, and counts how long that took and took others.
+  class Locked {
+   public:
+    Locked();
+    ~Locked();
+    Locked(const Locked&) = delete;
+    Locked& operator=(const Locked&) = delete;
+
+   private:
+    std::int64_t asked_ns_, got_ns_;
+    PyGILState_STATE state_;
+  };
+
+ private:
+  Kept function_;
+};
+
+/// Raises penstock.Error, or a class below it, for the error.
+void raise(const Error& error);
+
+/// Releases the interpreter's lock in a call: it may wait, or call users' functions.
+template <typename F>
+auto unlocked(const F& call) {
+  const nb::gil_scoped_release released;
+  return call();
+}
+
+void bind_values(nb::module_& m);  // Tensor, Element
+void bind_images(nb::module_& m);  // ImageOps and other ops
+void bind_sources(nb::module_& m);
+void bind_datasets(nb::module_& m);  // Dataset and its stages
+void bind_runs(nb::module_& m);      // Iterator, Report
+void bind_arrow(nb::module_& m);
+void bind_feeds(nb::module_& m);
+
+}  // namespace penstock::python

@@ -1,0 +1,141 @@
+// Dataset and its stages.
+#include "python/fields.h"
+
+namespace penstock::python {
+namespace {
+
+template <typename... P>
+using Stage = Dataset (Dataset::*)(P...) const;
+
+using One = std::function<Element(const Element&)>;
+using Drawing = std::function<Element(const Element&, std::uint64_t)>;
+
+/// Returns what a function made or, where it adds components, its input with these.
+Element merged(const Element& in, Element made, bool adds) {
+  if (!adds) return made;
+  Element all = in;
+  for (std::size_t i = 0; i < made.size(); ++i) all.set(made.name(i), made[i]);
+  return all;
+}
+
+Dataset map(const Dataset& in, const nb::callable& function, MapArguments options) {
+  const bool adds = !options.adds.empty();
+  if (options.batched && options.random)
+    throw Error(ErrorCode::invalid_argument, "map: `batched` and `random` exclude each other");
+  if (options.batched) {
+    return in.map_batchwise(
+        [fn = Given<One>::take(function)](const Element& batch, Element& out) {
+          const Element made = fn(batch);
+          for (std::size_t i = 0; i < made.size(); ++i) out.set(made.name(i), made[i]);
+        },
+        std::move(options));
+  }
+  if (options.random) {
+    return in.map(
+        [fn = Given<Drawing>::take(function), adds](Element element, Rng& rng) {
+          return merged(element, fn(element, rng.next_u64()), adds);
+        },
+        std::move(options));
+  }
+  return in.map([fn = Given<One>::take(function),
+                 adds](Element element) { return merged(element, fn(element), adds); },
+                std::move(options));
+}
+
+}  // namespace
+
+void bind_datasets(nb::module_& m) {
+  nb::class_<Dataset> type(m, "Dataset", doc("Dataset"));
+  def(type, "shard", &Dataset::shard, "count"_a, "index"_a);
+  def(type, "shuffle", &Dataset::shuffle);
+  def(type, "repeat", &Dataset::repeat, "count"_a = kInfinite);
+  def(type, "take", &Dataset::take, "count"_a);
+  def(type, "skip", &Dataset::skip, "count"_a);
+  def(type, "take_while", Stage<Predicate>(&Dataset::take_while), "predicate"_a);
+  def(type, "filter", Stage<Predicate, std::string>(&Dataset::filter), "predicate"_a,
+      "name"_a = "filter");
+  def(type, "enumerate", &Dataset::enumerate, "start"_a = 0, "component"_a = "index");
+  def(type, "concatenate", &Dataset::concatenate, "other"_a);
+  def(type, "interleave", Stage<FlatMapFn, Spec, InterleaveOptions>(&Dataset::interleave), "fn"_a,
+      "output"_a);
+  def(type, "flat_map", Stage<FlatMapFn, Spec>(&Dataset::flat_map), "fn"_a, "output"_a);
+  def(type, "unbatch", &Dataset::unbatch);
+  def(type, "rebatch", Stage<std::int64_t, BatchOptions>(&Dataset::rebatch), "size"_a);
+  def(type, "rebatch", Stage<std::vector<std::int64_t>, BatchOptions>(&Dataset::rebatch),
+      "sizes"_a);
+  def(type, "unique", &Dataset::unique, "components"_a = nb::list());
+  def(type, "scan", Stage<Element, ScanFn, ScanOptions>(&Dataset::scan), "initial"_a, "fn"_a);
+  def(type, "rejection_resample",
+      Stage<KeyFn, std::vector<double>, ResampleOptions>(&Dataset::rejection_resample),
+      "class_of"_a, "target"_a);
+  def(type, "ignore_errors", &Dataset::ignore_errors, "log_warning"_a = false);
+  def(type, "window", Stage<std::int64_t, WindowOptions>(&Dataset::window), "size"_a);
+  def(type, "window", Stage<std::int64_t, WindowFn, WindowOptions>(&Dataset::window), "size"_a,
+      "each"_a);
+  def(type, "group_by_window", Stage<KeyFn, GroupOptions>(&Dataset::group_by_window), "key"_a);
+  def(type, "cache", Stage<>(&Dataset::cache));
+  def(type, "pad_batches", &Dataset::pad_batches);
+  def(type, "prefetch", &Dataset::prefetch, "count"_a = -1);
+  def(type, "map", Stage<const ImageOps&>(&Dataset::map), "ops"_a);
+  with_options<MapArguments>(Types<const Dataset&>(), Types<nb::callable>(), map,
+                             [&](const auto& function, const auto&... options) {
+                               type.def("map", function, "fn"_a, options..., doc("Dataset::map"));
+                             });
+  def(type, "map_op", &Dataset::map_op, "op"_a, "ordered"_a = true);
+  def(type, "keep", &Dataset::keep, "components"_a);
+  def(type, "drop", &Dataset::drop, "components"_a);
+  def(type, "batch", &Dataset::batch, "size"_a);
+  def(type, "padded_batch", &Dataset::padded_batch, "size"_a);
+  def(type, "bucket_by_length", &Dataset::bucket_by_length);
+  def(type, "pack", &Dataset::pack);
+  def(type, "ragged_batch", &Dataset::ragged_batch, "size"_a);
+  def(type, "select", &Dataset::select, "indices"_a);
+  def(type, "split_at", &Dataset::split_at, "share"_a, "seed"_a);
+  def(type, "cardinality", &Dataset::cardinality);
+  using Path = std::filesystem::path;
+  type.def(
+          "cache", [](const Dataset& in, const Path& file) { return in.cache(file.string()); },
+          "file"_a, doc("Dataset::cache"))
+      .def(
+          "snapshot",
+          [](const Dataset& in, const Path& folder) { return in.snapshot(folder.string()); },
+          "folder"_a, doc("Dataset::snapshot"))
+      .def(
+          "apply", [](nb::object self, nb::callable fn) { return fn(self); }, "fn"_a,
+          doc("Dataset::apply"))
+      .def_prop_ro(
+          "spec", [](const Dataset& in) { return dict_of(in.spec()); },
+          nb::sig("def spec(self) -> dict[str, tuple[str, tuple[int | None, ...] | None]]"),
+          doc("Dataset::spec"))
+      .def_prop_ro("class_names", class_names, doc("class_names"))
+      .def(
+          "guarantee", [](const Dataset& in) { return name_of(in.guarantee()); },
+          doc("Dataset::guarantee"))
+      .def_static(
+          "from_toml",
+          [](const Path& path) {
+            return unlocked([&] { return read_pipeline(path.string()).dataset; });
+          },
+          "path"_a, doc("read_pipeline"))
+      .def("__repr__", [](const Dataset& in) { return "Dataset(" + in.spec().to_string() + ")"; });
+  nb::class_<MixWeights>(m, "MixWeights", doc("MixWeights"))
+      .def(nb::init<std::vector<double>>(), "weights"_a)
+      .def(
+          "set",
+          [](const MixWeights& w, std::vector<double> weights) {
+            static_cast<void>(w.set(std::move(weights)));
+          },
+          "weights"_a, doc("MixWeights::set"));
+  using Inputs = const std::vector<Dataset>&;
+  def(m, "zip", zip, doc("zip"), "inputs"_a);
+  def(m, "sample_from",
+      static_cast<Dataset (*)(Inputs, std::vector<double>, MixOptions)>(sample_from),
+      doc("sample_from"), "inputs"_a, "weights"_a);
+  def(m, "sample_from",
+      static_cast<Dataset (*)(Inputs, const MixWeights&, MixOptions)>(sample_from),
+      doc("sample_from"), "inputs"_a, "weights"_a);
+  def(m, "choose_from", choose_from, doc("choose_from"), "inputs"_a, "choices"_a,
+      "stop_on_empty"_a = true);
+}
+
+}  // namespace penstock::python

@@ -1,0 +1,321 @@
+// Runs of datasets, and their reports.
+#include <mutex>
+#include <set>
+
+#include "python/fields.h"
+
+namespace penstock::python {
+namespace {
+
+constexpr std::chrono::milliseconds kSignals(50);  // between two looks for Ctrl-C
+
+/// A saved state.
+struct Bytes {
+  std::string value;
+};
+
+/// A run and what it was begun with. The lock of the interpreter guards its members. Calls that
+/// wait hold a reference to the iterator, so that another thread may close the run meanwhile.
+class Run {
+ public:
+  /// Begins the run, or restores it from `states`. The caller does not hold the lock.
+  Run(Dataset dataset, RunOptions options, const std::vector<Bytes>& states)
+      : dataset_(std::move(dataset)),
+        options_(std::move(options)),
+        before_(lock_times()),
+        iterator_(begin(states)) {
+    const std::lock_guard lock(alive_mutex);
+    alive.insert(this);
+  }
+  ~Run() {
+    {
+      const std::lock_guard lock(alive_mutex);
+      alive.erase(this);
+    }
+    close();
+  }
+  Run(const Run&) = delete;
+  Run& operator=(const Run&) = delete;
+
+  /// Returns the next element, or nothing at the end of the epoch. Raises KeyboardInterrupt soon.
+  std::optional<Element> next() {
+    drop_given_up();
+    const std::shared_ptr<Iterator> iterator = open();
+    for (;;) {
+      std::optional<Next> next = unlocked([&] { return iterator->next_within(kSignals); });
+      if (!next) {
+        if (PyErr_CheckSignals() != 0) throw nb::python_error();
+        continue;
+      }
+      if (next->is_end()) return std::nullopt;
+      if (next->is_error()) throw Error(next->error());
+      return std::move(**next);
+    }
+  }
+
+  /// Returns the next element of this epoch or of a later one.
+  Element next_of_all() {
+    for (;;) {
+      if (std::optional<Element> element = next()) return std::move(*element);
+      if (!next_epoch()) throw nb::stop_iteration();
+    }
+  }
+
+  bool next_epoch() {
+    const std::shared_ptr<Iterator> iterator = open();
+    return unlocked([&] { return iterator->next_epoch(); });
+  }
+
+  std::string save() const {
+    const std::shared_ptr<Iterator> iterator = open();
+    return unlocked([&] { return iterator->save(); });
+  }
+
+  void restore(Bytes state) {
+    close();
+    before_ = lock_times();
+    iterator_ = unlocked([&] { return begin({std::move(state)}); });
+  }
+
+  void cancel() {
+    if (iterator_) iterator_->cancel();
+  }
+
+  void close() {
+    if (!iterator_) return;
+    std::exchange(iterator_, nullptr)->cancel();
+    drop_given_up();
+  }
+
+  std::shared_ptr<Iterator> open() const {
+    if (!iterator_) throw Error(ErrorCode::invalid_argument, "the iterator is closed");
+    return iterator_;
+  }
+  const LockTimes& before() const { return before_; }
+
+  /// Closes all runs before the interpreter ends: their threads call functions of Python.
+  static void close_all() {
+    for (;;) {
+      Run* run = nullptr;
+      {
+        const std::lock_guard lock(alive_mutex);
+        if (alive.empty()) return;
+        run = *alive.begin();
+        alive.erase(run);
+      }
+      run->close();
+    }
+  }
+
+ private:
+  std::shared_ptr<Iterator> begin(const std::vector<Bytes>& states) const {
+    std::vector<std::string> all;
+    for (const Bytes& state : states) all.push_back(state.value);
+    auto iterator = std::make_unique<Iterator>(
+        all.empty()       ? dataset_.iterate(options_)
+        : all.size() == 1 ? dataset_.restore(std::string_view(all.front()), options_)
+                          : dataset_.restore(all, options_));
+    return {iterator.release(), destroy};
+  }
+
+  // The end of a run waits for functions of Python, which need the lock.
+  static void destroy(Iterator* iterator) {
+    if (PyGILState_Check() == 0) return delete iterator;
+    unlocked([&] { delete iterator; });
+  }
+
+  inline static std::mutex alive_mutex;
+  inline static std::set<Run*> alive;
+  const Dataset dataset_;
+  const RunOptions options_;
+  LockTimes before_;
+  std::shared_ptr<Iterator> iterator_;
+};
+
+/// Defines a method of Dataset with the options of a run as keyword arguments.
+template <typename... Before, typename F, typename... Names>
+void def_run(nb::class_<Dataset>& type, const char* name, const char* text, const F& f,
+             const Names&... names) {
+  with_options<RunArguments>(
+      Types<const Dataset&>(), Types<Before...>(),
+      [f](const Dataset& in, auto&&... values) {
+        auto& arguments = std::get<sizeof...(values) - 1>(std::tie(values...));
+        arguments.workers.addresses = std::move(arguments.addresses);
+        return f(in, std::move(values)...);
+      },
+      [&](const auto& function, const auto&... options) {
+        type.def(name, function, names..., options..., text);
+      });
+}
+
+/// What a run reports, and how much of its time went into waiting for the interpreter's lock.
+struct PythonReport {
+  Report report;
+  LockTimes lock;
+  std::string warning;
+};
+
+PythonReport report_of(const Run& run) {
+  const std::shared_ptr<Iterator> iterator = run.open();
+  const Stats stats = iterator->stats();
+  PythonReport result{unlocked([&] { return report(*iterator); }), lock_times(), {}};
+  result.lock.calls -= run.before().calls;
+  result.lock.waited_ns -= run.before().waited_ns;
+  result.lock.held_ns -= run.before().held_ns;
+  const double threads = std::max(1, stats.threads);
+  const double waited_s = static_cast<double>(result.lock.waited_ns) * 1e-9,
+               held_s = static_cast<double>(result.lock.held_ns) * 1e-9;
+  // Without the lock, the threads that waited would have called their functions at the same time.
+  const double wall_s = std::max(stats.wall_s - waited_s / threads, held_s / threads);
+  if (wall_s > 0 && stats.wall_s > 1.1 * wall_s) {
+    char text[256];
+    std::snprintf(text, sizeof text,
+                  "Python's lock limits the run: functions held it for %.1f s of %.1f s, and "
+                  "threads waited %.1f s for it. Without it, the run "
+                  "would be %.1f times as fast.\n",
+                  held_s, stats.wall_s, waited_s, stats.wall_s / wall_s);
+    result.warning = text;
+  }
+  return result;
+}
+
+nb::bytes state_of(const Run& run) {
+  const std::string state = run.save();
+  return nb::bytes(state.data(), state.size());
+}
+
+Bytes bytes_of(const nb::bytes& state) {
+  return {{state.c_str(), state.size()}};
+}
+
+}  // namespace
+
+template <>
+struct Given<Bytes> {
+  using type = nb::bytes;
+  static Bytes take(const type& state) { return bytes_of(state); }
+};
+
+void bind_runs(nb::module_& m) {
+  nb::class_<PythonReport>(m, "Report", doc("Report"))
+      .def_prop_ro(
+          "text", [](const PythonReport& r) { return r.warning + r.report.text; },
+          doc("Report::text"))
+      .def_prop_ro(
+          "json", [](const PythonReport& r) { return r.report.json; }, doc("Report::json"))
+      .def_prop_ro(
+          "verdict", [](const PythonReport& r) { return r.report.verdict.text; },
+          doc("Verdict::text"))
+      .def_prop_ro(
+          "lock",
+          [](const PythonReport& r) {
+            nb::dict lock;
+            lock["calls"] = r.lock.calls;
+            lock["held_s"] = static_cast<double>(r.lock.held_ns) * 1e-9;
+            lock["waited_s"] = static_cast<double>(r.lock.waited_ns) * 1e-9;
+            lock["warning"] = r.warning;
+            return lock;
+          },
+          "Calls of Python functions during the run, and seconds that they held and waited for the "
+          "interpreter's lock.")
+      .def("__str__", [](const PythonReport& r) { return r.warning + r.report.text; });
+
+  const auto restore = [](Run& run, const nb::bytes& state) { run.restore(bytes_of(state)); };
+  nb::class_<Run>(m, "Iterator", doc("Iterator"))
+      .def(
+          "__iter__", [](nb::object self) { return self; },
+          nb::sig("def __iter__(self) -> Iterator"))
+      .def("__next__", &Run::next_of_all,
+           "Returns the next element of this epoch or of a later one, and waits for it.")
+      .def("next", &Run::next, doc("Iterator::next"))
+      .def("next_epoch", &Run::next_epoch, doc("Iterator::next_epoch"))
+      .def_prop_ro(
+          "epoch", [](const Run& run) { return run.open()->epoch(); }, doc("Iterator::epoch"))
+      .def("state", state_of, doc("Iterator::save"))
+      .def("restore", restore, "state"_a,
+           "Continues where `state` was saved, with the options of this run.")
+      .def("get_state", state_of, "Returns `state()`, as iterators of Grain do.")
+      .def("set_state", restore, "state"_a, "Calls `restore`, as for iterators of Grain.")
+      .def(
+          "state_dict",
+          [](const Run& run) {
+            nb::dict dict;
+            dict["penstock"] = state_of(run);
+            return dict;
+          },
+          "Returns `state()` in a dict, as torchdata's StatefulDataLoader does.")
+      .def(
+          "load_state_dict",
+          [restore](Run& run, const nb::dict& dict) {
+            restore(run, nb::cast<nb::bytes>(dict["penstock"]));
+          },
+          "state_dict"_a, "Calls `restore` with what `state_dict` returned.")
+      .def("report", report_of, doc("report"))
+      .def("cancel", &Run::cancel, doc("Iterator::cancel"))
+      .def("close", &Run::close,
+           "Ends the run and its threads. Elements that were delivered stay valid.")
+      .def(
+          "__enter__", [](nb::object self) { return self; },
+          nb::sig("def __enter__(self) -> Iterator"))
+      .def("__exit__", [](Run& run, nb::args) { run.close(); });
+  m.def("_close_all", Run::close_all);
+
+  auto type = nb::borrow<nb::class_<Dataset>>(m.attr("Dataset"));
+  def_run<>(type, "iterate", doc("Dataset::iterate"), [](const Dataset& in, RunOptions options) {
+    return std::make_unique<Run>(in, std::move(options), std::vector<Bytes>());
+  });
+  def_run<Bytes>(
+      type, "restore", doc("Dataset::restore"),
+      [](const Dataset& in, Bytes state, RunOptions options) {
+        return std::make_unique<Run>(in, std::move(options), std::vector{std::move(state)});
+      },
+      "state"_a);
+  def_run<std::vector<Bytes>>(
+      type, "restore", doc("Dataset::restore"),
+      [](const Dataset& in, std::vector<Bytes> states, RunOptions options) {
+        return std::make_unique<Run>(in, std::move(options), states);
+      },
+      "states"_a);
+  def_run<>(type, "explain", doc("Dataset::explain"),
+            [](const Dataset& in, RunOptions options) { return in.explain(options); });
+  nb::class_<Pipeline>(m, "Pipeline", doc("Pipeline"))
+      .def_prop_ro(
+          "dataset", [](const Pipeline& p) { return p.dataset; }, doc("Pipeline::dataset"))
+      .def(
+          "iterate",
+          [](const Pipeline& p) {
+            return unlocked(
+                [&] { return std::make_unique<Run>(p.dataset, p.options, std::vector<Bytes>()); });
+          },
+          "Starts a run with the settings of [run].");
+  m.def(
+      "read_pipeline",
+      [](const std::filesystem::path& path) {
+        return unlocked([&] { return read_pipeline(path.string()); });
+      },
+      "path"_a, doc("read_pipeline"));
+  m.def(
+      "save_state",
+      [](const std::filesystem::path& path, const nb::bytes& state) {
+        const Bytes bytes = bytes_of(state);
+        unlocked([&] { save_state(path.string(), bytes.value); });
+      },
+      "path"_a, "state"_a, doc("save_state"));
+  m.def(
+      "load_state",
+      [](const std::filesystem::path& path) -> std::optional<nb::bytes> {
+        std::optional<std::string> state = unlocked([&] { return load_state(path.string()); });
+        if (!state) return std::nullopt;
+        // The program writes figures of its own in front of the run's state.
+        if (const std::size_t begin = state->find("penstock state "); begin != state->npos)
+          state->erase(0, begin);
+        return nb::bytes(state->data(), state->size());
+      },
+      "path"_a, doc("load_state"));
+  m.def(
+      "parse_pipeline",
+      [](const std::string& toml) { return unlocked([&] { return parse_pipeline(toml); }); },
+      "toml"_a, doc("parse_pipeline"));
+}
+
+}  // namespace penstock::python

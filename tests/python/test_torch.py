@@ -1,0 +1,103 @@
+"""penstock.torch.Loader, in the place of a DataLoader."""
+
+import pytest
+
+import penstock as ps
+
+torch = pytest.importorskip("torch")
+loaders = pytest.importorskip("penstock.torch")
+
+
+def epoch(loader):
+    """One epoch of a loader, as lists of numbers."""
+    return [batch["value"].tolist() for batch in loader]
+
+
+@pytest.fixture
+def dataset():
+    return ps.range(20).shuffle()
+
+
+def test_an_epoch_for_each_iteration(dataset):
+    loader = loaders.Loader(dataset, 8, seed=4)
+    assert len(loader) == 3
+    first, second = epoch(loader), epoch(loader)
+    assert [len(batch) for batch in first] == [8, 8, 4]
+    assert sorted(sum(first, [])) == sorted(sum(second, [])) == list(range(20)) and first != second
+    run = dataset.batch(8).iterate(seed=4, epochs=2)
+    assert first + second == [batch["value"].tolist() for batch in run]
+    assert len(loaders.Loader(dataset, 8, drop_last=True)) == 2
+
+
+def test_epoch_that_is_left_early(dataset):
+    loader, whole = loaders.Loader(dataset, 8, seed=4), loaders.Loader(dataset, 8, seed=4)
+    for _ in loader:
+        break
+    epoch(whole)
+    assert epoch(loader) == epoch(whole)
+
+
+def test_chosen_epochs(dataset):
+    loader = loaders.Loader(dataset, 8, seed=4)
+    epochs = [epoch(loader) for _ in range(4)]
+    for number in (3, 1, 1, 2, 0):
+        loader.set_epoch(number)
+        assert epoch(loader) == epochs[number]
+    assert epoch(loader) == epochs[1]
+
+
+def test_ranks_share_an_epoch(dataset):
+    parts = [epoch(loaders.Loader(dataset, 2, rank=rank, ranks=2, seed=1)) for rank in range(2)]
+    assert sorted(sum(sum(parts, []), [])) == list(range(20))
+    whole = epoch(loaders.Loader(dataset, 20, seed=1))[0]
+    assert [value for pair in zip(sum(parts[0], []), sum(parts[1], [])) for value in pair] == whole
+
+
+@pytest.mark.parametrize("stop", range(8))
+def test_state_within_and_between_epochs(dataset, stop):
+    def stream(loader, epochs):
+        for _ in range(epochs):
+            for batch in loader:
+                yield batch["value"].tolist()
+
+    everything = list(stream(loaders.Loader(dataset, 8, seed=4), 4))
+    loader = loaders.Loader(dataset, 8, seed=4)
+    batches = stream(loader, 4)
+    for _ in range(stop):
+        next(batches)
+    state = loader.state_dict()
+    again = loaders.Loader(dataset, 8, seed=4)
+    again.load_state_dict(state)
+    rest = list(stream(again, 4))
+    assert rest[:12 - stop] == everything[stop:]
+
+
+def test_tensors_share_memory_and_texts_are_lists():
+    dataset = ps.tensors({"x": torch.arange(8000, dtype=torch.float32).reshape(80, 100), "t": ["a"] * 80})
+    batch = next(iter(loaders.Loader(dataset, 4)))
+    assert batch["x"].dtype == torch.float32 and batch["x"].shape == (4, 100) and batch["t"] == [b"a"] * 4
+    element = next(dataset.batch(4).iterate())
+    assert loaders.tensor(element["x"]).data_ptr() == element["x"].data_ptr
+
+
+def test_length_that_is_not_known(dataset):
+    with pytest.raises(TypeError, match="not known"):
+        len(loaders.Loader(dataset.filter(lambda e: True), 4))
+    with pytest.raises(ps.InvalidArgument):
+        loaders.Loader(dataset.batch(4), ranks=2)
+
+
+def test_training_on_photographs(photographs):
+    """One step for each batch of real images, on the CPU."""
+    dataset = ps.images(photographs).take(64).map(
+        ps.decode_image().random_resized_crop(32).random_flip().normalize())
+    loader = loaders.Loader(dataset, 16, seed=1, drop_last=True)
+    model = torch.nn.Sequential(torch.nn.Conv2d(3, 8, 3, 2), torch.nn.ReLU(), torch.nn.Flatten(),
+                                torch.nn.Linear(8 * 15 * 15, 10))
+    optimizer = torch.optim.SGD(model.parameters(), 0.01)
+    for batch in loader:
+        loss = torch.nn.functional.cross_entropy(model(batch["image"]), batch["label"] % 10)
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    assert torch.isfinite(loss)

@@ -1,0 +1,194 @@
+"""Tensors and elements, and whom they are exchanged with."""
+
+import gc
+
+import numpy as np
+import pytest
+
+import penstock as ps
+
+NUMBERS = ["uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64", "float16",
+           "float32", "float64", "bool"]
+
+
+def first(columns, rows=32):
+    """The first batch of these columns."""
+    return next(ps.tensors(columns).batch(rows).iterate())
+
+
+@pytest.mark.parametrize("dtype", NUMBERS)
+def test_every_dtype(dtype):
+    values = np.arange(64 * 30).reshape(64, 30).astype(dtype)
+    batch = first({"x": values})
+    for array in (np.asarray(batch["x"]), np.from_dlpack(batch["x"]), np.asarray(memoryview(batch["x"]))):
+        assert array.dtype == dtype
+        assert (array == values[:32]).all()
+    assert batch["x"].tolist() == values[:32].tolist()
+    assert ps.Tensor(values).tolist() == values.tolist()
+
+
+def test_strided_arrays_are_copied_row_major():
+    values = np.arange(40).reshape(5, 8)[:, ::2].T
+    assert ps.Tensor(values).tolist() == values.tolist()
+    assert [e["x"].tolist() for e in ps.tensors({"x": values}).iterate()] == values.tolist()
+
+
+def test_one_memory_for_all():
+    batch = first({"x": np.zeros((64, 100), np.float32)})
+    tensor = batch["x"]
+    addresses = {np.asarray(tensor).ctypes.data, np.from_dlpack(tensor).ctypes.data, tensor.data_ptr}
+    torch = pytest.importorskip("torch")
+    addresses |= {torch.from_dlpack(tensor).data_ptr(), torch.utils.dlpack.from_dlpack(tensor).data_ptr()}
+    assert len(addresses) == 1
+
+
+def test_jax_takes_the_same_memory():
+    jax = pytest.importorskip("jax")
+    tensor = first({"x": np.zeros((64, 128), np.float32)})["x"]
+    assert jax.dlpack.from_dlpack(tensor).unsafe_buffer_pointer() == tensor.data_ptr
+
+
+def test_views_are_read_only():
+    tensor = first({"x": np.zeros((64, 100), np.float32)})["x"]
+    assert not np.asarray(tensor).flags.writeable
+    assert not np.from_dlpack(tensor).flags.writeable
+    assert np.from_dlpack(tensor, copy=True).flags.writeable
+
+
+def test_memory_outlives_batch_and_run():
+    run = ps.tensors({"x": np.arange(6400.0).reshape(64, 100)}).batch(64).iterate()
+    array = np.asarray(next(run)["x"])
+    run.close()
+    del run
+    gc.collect()
+    assert (array == np.arange(6400.0).reshape(64, 100)).all()
+
+
+def test_source_keeps_its_arrays():
+    values = np.arange(1000.0)
+    dataset = ps.tensors({"x": values}).batch(1000)
+    del values
+    gc.collect()
+    assert np.asarray(next(dataset.iterate())["x"]).sum() == 499500
+
+
+def test_bfloat16_through_dlpack_alone():
+    tensor = next(ps.tensors({"x": np.ones((4, 100), np.uint8)}).map(
+        lambda e: {"x": np.asarray(e["x"]).view(np.uint8)}).batch(4).iterate())["x"]
+    assert tensor.dtype == "u8"
+    torch = pytest.importorskip("torch")
+    bf16 = ps.Tensor(torch.arange(300, dtype=torch.bfloat16))
+    assert bf16.dtype == "bf16"
+    assert torch.equal(torch.from_dlpack(bf16), torch.arange(300, dtype=torch.bfloat16))
+    assert bf16[3].item() == 3.0
+    with pytest.raises(BufferError):
+        memoryview(bf16)
+
+
+def test_texts():
+    batch = first({"t": ["a", "bc", b"\xff\x00"]}, 3)
+    assert batch["t"].tolist() == [b"a", b"bc", b"\xff\x00"]
+    assert list(np.asarray(batch["t"])) == [b"a", b"bc", b"\xff\x00"]
+    assert bytes(batch["t"][2]) == b"\xff\x00"
+    with pytest.raises(BufferError, match="tolist"):
+        batch["t"].__dlpack__()
+
+
+def test_element_is_a_mapping():
+    element = ps.Element({"a": 1, "b": 2.5, "c": "text"})
+    assert list(element) == element.keys() == ["a", "b", "c"]
+    assert {name: value.item() for name, value in element.items()} == {"a": 1, "b": 2.5, "c": b"text"}
+    assert {**element}.keys() == {"a", "b", "c"}
+    assert "a" in element and "d" not in element and element.get("d") is None
+    with pytest.raises(KeyError, match="d: there are {a: i64"):
+        element["d"]
+
+
+def test_rows_by_index():
+    tensor = ps.Tensor(np.arange(12).reshape(3, 4))
+    assert len(tensor) == 3
+    assert tensor[-1].tolist() == [8, 9, 10, 11]
+    assert [row.tolist() for row in tensor][1] == [4, 5, 6, 7]
+    for index in (3, -4):
+        with pytest.raises(IndexError):
+            tensor[index]
+    with pytest.raises(TypeError):
+        len(ps.Tensor(3))
+
+
+@pytest.mark.parametrize("value", [object(), np.zeros(3, np.complex64), None, ["a", 1]])
+def test_values_that_no_tensor_holds(value):
+    with pytest.raises(TypeError):
+        ps.Tensor(value)
+
+
+def test_ragged_values_and_offsets():
+    rows = [np.arange(n) for n in (3, 0, 2)]
+    dataset = ps.generate(lambda: ({"x": row} for row in rows), {"x": ("i64", [None])})
+    batch = next(dataset.ragged_batch(3).iterate())
+    assert batch["x"].tolist() == [0, 1, 2, 0, 1]
+    assert batch["x.row_splits"].tolist() == [0, 3, 3, 5]
+
+
+class TestArrow:
+    """Exchange with pyarrow through capsules."""
+
+    pa = pytest.importorskip("pyarrow")
+
+    def test_batch_as_record_batch(self):
+        pa = self.pa
+        batch = pa.record_batch(first({"x": np.arange(6, dtype=np.int32).reshape(3, 2), "t": ["a", "b", ""]}, 3))
+        assert batch.to_pydict() == {"x": [[0, 1], [2, 3], [4, 5]], "t": [b"a", b"b", b""]}
+        assert batch.schema.field("t").type == pa.large_binary()
+
+    def test_texts_as_large_binary(self):
+        assert self.pa.array(first({"t": ["a", "bc"]}, 2)["t"]).to_pylist() == [b"a", b"bc"]
+
+    def test_table_as_source(self):
+        pa = self.pa
+        chunks = [pa.table({"n": pa.array(range(k, k + 5), pa.int32()), "s": [f"{i}" for i in range(k, k + 5)],
+                            "b": [i % 3 == 0 for i in range(k, k + 5)],
+                            "st": [{"x": i * 1.5} for i in range(k, k + 5)]}) for k in (0, 5)]
+        dataset = ps.from_arrow(pa.concat_tables(chunks))
+        assert dataset.cardinality() == 10
+        rows = [(e["n"].item(), e["s"].item(), e["b"].item(), e["st.x"].item()) for e in dataset.iterate()]
+        assert rows == [(i, str(i).encode(), i % 3 == 0, i * 1.5) for i in range(10)]
+        assert sorted(n for b in dataset.shuffle().batch(3).iterate(seed=2) for n in b["n"].tolist()) == list(range(10))
+
+    def test_numbers_are_viewed(self):
+        table = self.pa.table({"x": np.arange(1000.0)})
+        address = table["x"].chunk(0).buffers()[1].address
+        elements = ps.from_arrow(table)
+        batch = next(elements.batch(1000).iterate())
+        assert np.asarray(batch["x"]).sum() == 499500
+        assert address  # the batch is a copy of rows; the source keeps the table's memory:
+        del table
+        gc.collect()
+        assert np.asarray(next(elements.batch(1000).iterate())["x"]).sum() == 499500
+
+    def test_slices(self):
+        table = self.pa.table({"x": range(100), "s": [str(i) for i in range(100)], "b": [i % 7 == 0 for i in range(100)]})
+        rows = [(e["x"].item(), int(e["s"].item()), e["b"].item()) for e in ps.from_arrow(table.slice(13, 50)).iterate()]
+        assert rows == [(i, i, i % 7 == 0) for i in range(13, 63)]
+
+    def test_fixed_size_lists(self):
+        pa = self.pa
+        values = pa.FixedSizeListArray.from_arrays(pa.array(range(12), pa.int16()), 3)
+        dataset = ps.from_arrow(pa.table({"x": values}).slice(1))
+        assert dataset.spec == {"x": ("i16", (3,))}
+        assert [e["x"].tolist() for e in dataset.iterate()] == [[3, 4, 5], [6, 7, 8], [9, 10, 11]]
+
+    @pytest.mark.parametrize("column, says", [
+        ([1, None], "null"), (["a", None], "null"), ([{"y": 1}, None], "null"),
+        ([[1], [2, 3]], "lists of different lengths")])
+    def test_columns_that_are_refused(self, column, says):
+        with pytest.raises(ps.InvalidArgument, match=f"column x .*{says}"):
+            ps.from_arrow(self.pa.table({"x": column}))
+
+    def test_dictionaries_are_refused(self):
+        with pytest.raises(ps.InvalidArgument, match="dictionary"):
+            ps.from_arrow(self.pa.table({"x": self.pa.array(["a", "b"]).dictionary_encode()}))
+
+    def test_empty_table_is_refused(self):
+        with pytest.raises(ps.InvalidArgument, match="no rows"):
+            ps.from_arrow(self.pa.table({"x": []}))

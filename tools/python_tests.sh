@@ -1,0 +1,16 @@
+#!/usr/bin/env bash
+# Builds the Python wheel, installs it into build/wheel-env with nothing but numpy, pyarrow, pytest and mypy, and tests it
+# there: tools/python_tests.sh [PACKAGE...]
+#
+# Packages such as torch, torchvision and jax are installed, too (gigabytes); their tests skip without them. Exits with 75 if
+# PyPI can't be reached.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+tools/wheel.sh
+environment=build/wheel-env
+rm -rf $environment
+"${PYTHON:-python3}" -m venv $environment
+$environment/bin/pip install --quiet build/wheels/*.whl numpy==2.4.6 pyarrow==26.0.1 pytest==9.2.0 mypy==2.4.1 "$@" || exit 75
+$environment/bin/mypy --strict --cache-dir build/wheel-env/mypy examples/python/*.py
+$environment/bin/python -B -m pytest -q -p no:cacheprovider tests/python
