@@ -51,8 +51,8 @@ class Position {
   /// it, at the end of its wait.
   std::string save() EXCLUDES(mutex_, opening_mutex_);
 
-  /// Waits for the next item until `deadline` and takes it. Returns false if this epoch has no more,
-  /// and nothing if the item has not come. Throws what opening the epoch throws, and
+  /// Waits for the next item until `deadline` and takes it. Returns false if this epoch has no
+  /// more, and nothing if the item has not come. Throws what opening the epoch throws, and
   /// Error{cancelled}.
   std::optional<bool> pull(ElementRef& item, Deadline deadline) EXCLUDES(mutex_, opening_mutex_);
   /// Ends this epoch because of an exception. A run that restores a state of it tries again.
