@@ -11,8 +11,8 @@
 #   <!-- vectors -->                expressions, each with a comment: what comes out [; skip: …]
 # With `list` nothing is written, and what would be is printed: its kind, its path and what it is made of.
 
-function fail(why) {
-  print FILENAME ":" FNR ": " why > "/dev/stderr"
+function fail(line, why) {
+  print FILENAME ":" line ": " why > "/dev/stderr"
   failed = 1
   exit 1
 }
@@ -60,7 +60,7 @@ function patch(path, line, text, i, hits, front, back) {
   close(root "/" path)
   for (i = 1; i <= inserts; ++i) {
     if (insert_path[i] == path && hits[i] != 1) {
-      fail(hits[i] + 0 " lines of " path " begin with: " insert_anchor[i])
+      fail(insert_line[i], hits[i] + 0 " lines of " path " begin with: " insert_anchor[i])
     }
   }
   save(path, text)
@@ -83,6 +83,7 @@ function end_block(n, parts) {
     insert_path[++inserts] = substr(argument, 1, n - 1)
     insert_anchor[inserts] = substr(argument, n + 2)
     insert_text[inserts] = block
+    insert_line[inserts] = comment_line
     made("file", insert_path[inserts], insert_path[inserts])
   } else if (mode == "fragment") {
     made("fragments", page "_fragments.cpp", "")
@@ -116,6 +117,7 @@ function add_vector(line, at, expected, skip) {
   argument = $0
   sub(/^<!-- [a-z]+: /, "", argument)
   sub(/ -->$/, "", argument)
+  comment_line = FNR
   next
 }
 /^<!-- vectors -->$/ { next_mode = "vectors"; next }
@@ -128,7 +130,7 @@ function add_vector(line, at, expected, skip) {
   next
 }
 /^```$/ {
-  if (mode == "vectors" && trim(code) != "") fail("a vector without a result")
+  if (mode == "vectors" && trim(code) != "") fail(block_line, "a vector without a result")
   end_block()
   mode = ""
   next
@@ -138,7 +140,7 @@ mode != "" { block = block $0 "\n" }
 
 END {
   if (failed) exit 1
-  if (mode != "") fail("a block that is never closed")
+  if (mode != "") fail(block_line - 1, "a block that is never closed")
   for (name in programs) save(name ".cpp", programs[name])
   for (path in files) save(path, files[path])
   if (!list) {

@@ -48,6 +48,22 @@ expect() {
   echo "$1: $(wc -l <<<"$touched") files"
 }
 
+# An anchor that the tree's file lacks is refused, with its line in the page.
+refused() {
+  local page=$work/refused.md said
+  # shellcheck disable=SC2016  # the backquotes are the page's
+  printf 'Text.\n\n<!-- after: README.md: no line begins so -->\n```cpp\nint n;\n```\n\nMore.\n' >"$page"
+  if said=$(awk -v page=refused -v root="$root" -v out="$work" -f "$root/tests/docs/extract.awk" "$page" 2>&1); then
+    echo "a block without its anchor was taken" >&2
+    exit 1
+  fi
+  if [ "$said" != "$page:3: 0 lines of README.md begin with: no line begins so" ]; then
+    echo "the error does not name the anchor's line: $said" >&2
+    exit 1
+  fi
+}
+
+refused
 expect "A stage in the tree" 4
 expect "A source in the tree" 4
 expect "An image op in the tree" 8
