@@ -175,7 +175,7 @@ class Node {
   int depth_ = 1;  // stages of the longest chain that ends here
 };
 
-/// Throws Error{invalid_argument} "<stage>: <message>".
+/// Throws Error{invalid_argument} with `message`, and the stage as its place.
 [[noreturn]] void bad_stage(std::string_view stage, std::string message);
 
 }  // namespace penstock
