@@ -50,9 +50,18 @@ struct CastStep {
 };
 
 struct ImageOps::Step {
-  using Any =
-      std::variant<RandomResizedCropStep, ResizeStep, ResizeShortStep, CenterCropStep, CropStep,
-                   RandomPadCropStep, RandomFlipStep, ColorJitterStep, NormalizeStep, CastStep>;
+  // The place of a step keys its random numbers, so a new one goes to the end.
+  using Any = std::variant<   //
+      RandomResizedCropStep,  //
+      ResizeStep,             //
+      ResizeShortStep,        //
+      CenterCropStep,         //
+      CropStep,               //
+      RandomPadCropStep,      //
+      RandomFlipStep,         //
+      ColorJitterStep,        //
+      NormalizeStep,          //
+      CastStep>;
   Any any;
 };
 
