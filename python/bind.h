@@ -145,6 +145,23 @@ template <>
 struct Given<OnError> : Named<OnError> {
   static constexpr const char* names[] = {"fail", "skip", "retry"};
 };
+template <>
+struct Given<FeedMode> : Named<FeedMode> {
+  static constexpr const char* names[] = {"split", "per_tower", "sharded"};
+};
+template <>
+struct Given<EpochEnd> : Named<EpochEnd> {
+  static constexpr const char* names[] = {"drop", "pad", "wrap", "stop"};
+};
+/// A saved state.
+struct Bytes {
+  std::string value;
+};
+template <>
+struct Given<Bytes> {
+  using type = nb::bytes;
+  static Bytes take(const type& state) { return {{state.c_str(), state.size()}}; }
+};
 
 /// A member of an options struct, as a keyword argument.
 template <typename S, typename T>

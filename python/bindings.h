@@ -13,6 +13,7 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
+#include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/string_view.h>
 #include <nanobind/stl/tuple.h>
@@ -20,6 +21,7 @@
 #include <nanobind/stl/variant.h>
 #include <nanobind/stl/vector.h>
 
+#include <penstock/dlpack.h>
 #include <penstock/penstock.h>
 #include <penstock/pipelines.h>
 #include <penstock/report.h>
@@ -41,12 +43,16 @@ using Values = nb::typed<nb::dict, nb::str, nb::object>;
 /// Returns the dtype of a name of ours or of numpy's.
 DType dtype_of_name(const std::string& name);
 Shape shape_of(nb::handle dims);
+nb::tuple shape_tuple(const Shape& shape);
 Spec spec_of(nb::handle dict);
 nb::dict dict_of(const Spec& spec);
 
 /// Returns a tensor of a Tensor, a number, text, a list of texts, or an array that DLPack or the
 /// buffer protocol gives. Arrays are viewed, or copied with `copy`.
 Tensor tensor_of(nb::handle value, bool copy);
+/// Returns a capsule over a tensor that it owns until a consumer takes it.
+nb::object dlpack_capsule(dlpack::DLManagedTensor* managed);
+nb::object dlpack_capsule(dlpack::DLManagedTensorVersioned* managed);
 /// Returns an element of an Element or of a mapping of names to such values.
 Element element_of(nb::handle values, bool copy);
 

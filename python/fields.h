@@ -50,6 +50,14 @@ PENSTOCK_FIELDS(RunArguments, F(seed), F(epochs), F(threads), F(memory_bytes), F
                 F(quarantine), F(retries), F(retry_ms), Field("workers", &S::addresses),
                 F(trust_data), F(exact_state));
 
+/// The options of a feed and of its run.
+struct FeedArguments : FeedOptions, RunArguments {};
+PENSTOCK_FIELDS(FeedArguments, F(mode), F(end), F(in_turn), Field("slots", &FeedOptions::slots),
+                F(ahead), F(device_memory), F(max_bytes), F(watchdog_s), F(seed), F(epochs),
+                F(threads), F(memory_bytes), F(io_threads), F(on_error), F(max_errors),
+                F(max_error_share), F(quarantine), F(retries), F(retry_ms),
+                Field("workers", &RunArguments::addresses), F(trust_data));
+
 /// The options of a map, and the form of its function.
 struct MapArguments : MapOptions {
   bool batched = false, random = false;

@@ -40,5 +40,6 @@ NB_MODULE(_core, m) {
   bind_sources(m);
   bind_runs(m);
   bind_arrow(m);
+  bind_feeds(m);
   nb::module_::import_("atexit").attr("register")(m.attr("_close_all"));
 }

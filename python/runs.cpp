@@ -9,11 +9,6 @@ namespace {
 
 constexpr std::chrono::milliseconds kSignals(50);  // between two looks for Ctrl-C
 
-/// A saved state.
-struct Bytes {
-  std::string value;
-};
-
 /// A run and what it was begun with. The lock of the interpreter guards its members. Calls that
 /// wait hold a reference to the iterator, so that another thread may close the run meanwhile.
 class Run {
@@ -184,17 +179,7 @@ nb::bytes state_of(const Run& run) {
   return nb::bytes(state.data(), state.size());
 }
 
-Bytes bytes_of(const nb::bytes& state) {
-  return {{state.c_str(), state.size()}};
-}
-
 }  // namespace
-
-template <>
-struct Given<Bytes> {
-  using type = nb::bytes;
-  static Bytes take(const type& state) { return bytes_of(state); }
-};
 
 void bind_runs(nb::module_& m) {
   nb::class_<PythonReport>(m, "Report", doc("Report"))
@@ -220,7 +205,9 @@ void bind_runs(nb::module_& m) {
           "interpreter's lock.")
       .def("__str__", [](const PythonReport& r) { return r.warning + r.report.text; });
 
-  const auto restore = [](Run& run, const nb::bytes& state) { run.restore(bytes_of(state)); };
+  const auto restore = [](Run& run, const nb::bytes& state) {
+    run.restore(Given<Bytes>::take(state));
+  };
   nb::class_<Run>(m, "Iterator", doc("Iterator"))
       .def(
           "__iter__", [](nb::object self) { return self; },
@@ -297,7 +284,7 @@ void bind_runs(nb::module_& m) {
   m.def(
       "save_state",
       [](const std::filesystem::path& path, const nb::bytes& state) {
-        const Bytes bytes = bytes_of(state);
+        const Bytes bytes = Given<Bytes>::take(state);
         unlocked([&] { save_state(path.string(), bytes.value); });
       },
       "path"_a, "state"_a, doc("save_state"));

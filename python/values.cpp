@@ -51,16 +51,10 @@ nb::object dlpack_of(const Tensor& tensor, nb::handle /*stream*/,
   if (tensor.dtype() == DType::bytes)
     throw nb::buffer_error("DLPack has no byte strings; use tolist() or pyarrow.array(tensor)");
   const Tensor given = copy.value_or(false) ? tensor.clone() : tensor;
-  if (max_version && max_version->first >= 1) {
-    dlpack::DLManagedTensorVersioned* const managed = to_dlpack_versioned(given);
-    if (copy.value_or(false)) managed->flags = 1 << 1;  // a copy, which the consumer may write
-    return nb::steal(PyCapsule_New(managed, "dltensor_versioned", [](PyObject* self) {
-      delete_capsule<dlpack::DLManagedTensorVersioned>(self, "dltensor_versioned");
-    }));
-  }
-  return nb::steal(PyCapsule_New(to_dlpack(given), "dltensor", [](PyObject* self) {
-    delete_capsule<dlpack::DLManagedTensor>(self, "dltensor");
-  }));
+  if (!max_version || max_version->first < 1) return dlpack_capsule(to_dlpack(given));
+  dlpack::DLManagedTensorVersioned* const managed = to_dlpack_versioned(given);
+  if (copy.value_or(false)) managed->flags = 1 << 1;  // a copy, which the consumer may write
+  return dlpack_capsule(managed);
 }
 
 struct View {
@@ -186,6 +180,24 @@ bool is_text(nb::handle value) {
 
 }  // namespace
 
+nb::object dlpack_capsule(dlpack::DLManagedTensor* managed) {
+  return nb::steal(PyCapsule_New(managed, "dltensor", [](PyObject* self) {
+    delete_capsule<dlpack::DLManagedTensor>(self, "dltensor");
+  }));
+}
+
+nb::object dlpack_capsule(dlpack::DLManagedTensorVersioned* managed) {
+  return nb::steal(PyCapsule_New(managed, "dltensor_versioned", [](PyObject* self) {
+    delete_capsule<dlpack::DLManagedTensorVersioned>(self, "dltensor_versioned");
+  }));
+}
+
+nb::tuple shape_tuple(const Shape& shape) {
+  nb::list dims;
+  for (const std::int64_t dim : shape.dims()) dims.append(dim);
+  return nb::tuple(dims);
+}
+
 DType dtype_of_name(const std::string& name) {
   const std::string plain = name.starts_with("torch.") ? name.substr(6) : name;
   for (std::size_t i = 0; i < kFormats.size(); ++i)
@@ -301,11 +313,7 @@ void bind_values(nb::module_& m) {
           "dtype", [](const Tensor& t) { return std::string(name_of(t.dtype())); },
           doc("Tensor::dtype"))
       .def_prop_ro(
-          "shape",
-          [](const Tensor& t) {
-            return nb::tuple(nb::cast(
-                std::vector<std::int64_t>(t.shape().dims().begin(), t.shape().dims().end())));
-          },
+          "shape", [](const Tensor& t) { return shape_tuple(t.shape()); },
           nb::sig("def shape(self) -> tuple[int, ...]"), doc("Tensor::shape"))
       .def_prop_ro("nbytes", &Tensor::nbytes, doc("Tensor::nbytes"))
       .def_prop_ro(

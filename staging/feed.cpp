@@ -335,8 +335,8 @@ Feed::Impl& Feed::impl() const {
   return *not_moved(impl_, "feed");
 }
 
-std::optional<StagedBatch> Feed::next(int tower) {
-  return impl().next(tower);
+std::optional<StagedBatch> Feed::next(int tower, const std::function<void()>& waiting) {
+  return impl().next(tower, waiting);
 }
 bool Feed::ended(int tower) const noexcept {
   return !impl_ || impl_->ended(tower);

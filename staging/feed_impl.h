@@ -57,7 +57,7 @@ class Feed::Impl {
   explicit Impl(Parts parts);
   ~Impl();
 
-  std::optional<StagedBatch> next(int tower);
+  std::optional<StagedBatch> next(int tower, const std::function<void()>& waiting);
   bool ended(int tower) const noexcept;
   std::uint64_t epochs(int tower) const { return named(tower).ends; }
   std::uint64_t taken(int tower) const { return named(tower).taken; }
@@ -106,7 +106,7 @@ class Feed::Impl {
   void assign_elsewhere(std::uint64_t event, const Step& step);
   void given(int number, std::int64_t rows);
   /// Takes the next entry of the tower's area, and watches the wait for it.
-  StagingState::Taken take(Tower& tower);
+  StagingState::Taken take(Tower& tower, const std::function<void()>& waiting);
   void feed_in_turn();
   // For towers that are not served in turn.
   void fill_queue();

@@ -43,15 +43,19 @@ void Feed::Impl::assign_elsewhere(std::uint64_t event, const Step& step) {
   }
 }
 
-StagingState::Taken Feed::Impl::take(Tower& tower) {
+StagingState::Taken Feed::Impl::take(Tower& tower, const std::function<void()>& waiting) {
+  constexpr std::int64_t kWaiting = 50'000'000;
   const std::int64_t asked = now();
   std::int64_t look_at = turns_.first_look(asked);
   for (;;) {
-    StagingState::Taken taken = tower.area.state_->next(asked, look_at);
+    const std::int64_t until = waiting ? std::min(look_at, now() + kWaiting) : look_at;
+    StagingState::Taken taken = tower.area.state_->next(asked, until);
     if (!taken.late) {
       tower.took_ns.store(now());
       return taken;
     }
+    if (waiting) waiting();
+    if (now() < look_at) continue;
     const FeederWait wait = options_.in_turn ? turns_.get() : queue_.waits_for(tower.number);
     if (wait.tower == FeederWait::kNobody || wait.tower == tower.number) {
       look_at = turns_.first_look(now());
@@ -64,10 +68,10 @@ StagingState::Taken Feed::Impl::take(Tower& tower) {
   }
 }
 
-std::optional<StagedBatch> Feed::Impl::next(int number) {
+std::optional<StagedBatch> Feed::Impl::next(int number, const std::function<void()>& waiting) {
   Tower& tower = named(number);
   if (ended(number)) return std::nullopt;
-  StagingState::Taken taken = take(tower);  // errors that it throws have no place in the order
+  StagingState::Taken taken = take(tower, waiting);  // errors that it throws have no place
   if (taken.over) {
     tower.over.store(true, std::memory_order_release);
     if (taken.error.ok()) return std::nullopt;

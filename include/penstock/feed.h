@@ -4,6 +4,7 @@
 #include <penstock/language.h>  // IWYU pragma: keep
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -188,7 +189,10 @@ class Feed {
   /// slot is held. If no batch comes because another tower of this process has neither taken nor
   /// released one for `watchdog_s`, that is Error{no_progress}, which names both towers. After 10 s
   /// the wait is logged, once for a feed.
-  std::optional<StagedBatch> next(int tower);
+  ///
+  /// While it waits, it calls `waiting` some 20 times a second, with no mutex held. An exception
+  /// that `waiting` throws leaves `next`, and the batch stays for the next call.
+  std::optional<StagedBatch> next(int tower, const std::function<void()>& waiting = {});
   /// Returns true once the last epoch's end was returned, or if nothing comes any more.
   bool ended(int tower) const noexcept;
   /// Returns how many epoch ends were returned to the tower, with those before `restore`. Throws

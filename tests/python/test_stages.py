@@ -265,7 +265,7 @@ def test_docstrings_are_the_comments_of_the_headers(tmp_path):
     comments = dict(re.findall(r'\{"(.*?)", R"doc\((.*?)\)doc"\},', table.read_text(), re.DOTALL))
     own = {"Iterator::" + name for name in (
         "restore", "set_state", "get_state", "state_dict", "load_state_dict", "close")}
-    own |= {"Tensor::tolist", "Report::lock", "Pipeline::iterate", "from_arrow", "Element::get",
+    own |= {"StagedBatch::keys", "StagedBatch::device", "Tensor::tolist", "Report::lock", "Pipeline::iterate", "from_arrow", "Element::get",
             "Element::keys", "Element::values", "Element::items"}
     missing = []
     texts = set(comments.values())

@@ -329,6 +329,35 @@ TEST(Feed, CancelWhileWaiting) {
   EXPECT_EQ(cancelled, 3);
 }
 
+// The batch that a caller gave up waiting for comes with the next call.
+TEST(Feed, WaitThatTheCallerEnds) {
+  std::atomic<bool> open{false};
+  const Dataset batches = range(4)
+                              .map(
+                                  [&open](Element element) {
+                                    open.wait(false);
+                                    return element;
+                                  },
+                                  {.blocking = true})
+                              .batch(2);
+  Feed feed(batches, some_devices(1, true));
+  int looks = 0;
+  const auto give_up = [&looks] {
+    if (++looks % 2 == 0) throw std::runtime_error("interrupted");
+  };
+  for (int i = 0; i < 3; ++i) EXPECT_THROW(feed.next(0, give_up), std::runtime_error);
+  EXPECT_EQ(looks, 6);
+  const std::string state = feed.save();
+  open = true;
+  open.notify_all();
+  std::optional<StagedBatch> batch = feed.next(0, [] {});
+  ASSERT_TRUE(batch.has_value());
+  EXPECT_EQ(batch->sequence(), 0U);
+  EXPECT_NE(feed.save(), state);
+  EXPECT_TRUE(feed.next(0).has_value());
+  EXPECT_FALSE(feed.next(0).has_value());
+}
+
 TEST(Feed, IsDestroyedAtAnyMoment) {
   for (int round = 0; round < 60; ++round) {
     FeedOptions options;
