@@ -18,13 +18,13 @@ namespace {
 using jpeg::DevicePlan;
 using jpeg::PlanKind;
 
-struct Counters {
+struct DeviceCounters {
   std::atomic<std::uint64_t> packed{0};
   std::atomic<std::uint64_t> pixels{0};
 };
 
-Counters& counters() noexcept {
-  static Counters counters;
+DeviceCounters& device_counters() noexcept {
+  static DeviceCounters counters;
   return counters;
 }
 
@@ -109,7 +109,7 @@ class DeviceOp final : public WorkOp {
     const std::string_view text(reinterpret_cast<const char*>(packed->bytes.data()),
                                 packed->bytes.size());
     give(item, at, Tensor::bytes(text, std::move(owner)), packed->plan, context);
-    counters().packed.fetch_add(1, std::memory_order_relaxed);
+    device_counters().packed.fetch_add(1, std::memory_order_relaxed);
     return true;
   }
 
@@ -130,7 +130,7 @@ class DeviceOp final : public WorkOp {
       const Tensor& pixels = items[i].element[at];
       const std::string_view text(reinterpret_cast<const char*>(pixels.data()), pixels.nbytes());
       give(*left[i], at, Tensor::bytes(text, pixels.owner()), plan, context);
-      counters().pixels.fetch_add(1, std::memory_order_relaxed);
+      device_counters().pixels.fetch_add(1, std::memory_order_relaxed);
     }
   }
 
@@ -199,8 +199,8 @@ WorkOpPtr make_device_op(std::shared_ptr<const ImageOps::Chain> chain) {
 }
 
 DeviceCounts device_counts() noexcept {
-  return {counters().packed.load(std::memory_order_relaxed),
-          counters().pixels.load(std::memory_order_relaxed)};
+  return {device_counters().packed.load(std::memory_order_relaxed),
+          device_counters().pixels.load(std::memory_order_relaxed)};
 }
 
 }  // namespace penstock::image

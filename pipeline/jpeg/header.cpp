@@ -61,9 +61,9 @@ class Bytes {
   std::span<const std::uint8_t> left_;
 };
 
-class Reader {
+class HeaderReader {
  public:
-  Reader(std::span<const std::uint8_t> file, Header& header) : file_(file), header_(header) {}
+  HeaderReader(std::span<const std::uint8_t> file, Header& header) : file_(file), header_(header) {}
 
   Foreign read() {
     if (file_.size() < 2 || file_[0] != 0xff || file_[1] != kSoi) return Foreign::header;
@@ -247,7 +247,8 @@ class Reader {
 
 Foreign read_header(std::span<const std::byte> file, Header& header) noexcept {
   header = {};
-  return Reader({reinterpret_cast<const std::uint8_t*>(file.data()), file.size()}, header).read();
+  return HeaderReader({reinterpret_cast<const std::uint8_t*>(file.data()), file.size()}, header)
+      .read();
 }
 
 }  // namespace penstock::jpeg

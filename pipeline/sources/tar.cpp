@@ -15,7 +15,7 @@
 namespace penstock {
 namespace {
 
-constexpr std::size_t kNotes = 2;  // in front of the classes
+constexpr std::size_t kTarNotes = 2;  // in front of the classes
 
 /// Adds the counts of layouts that several shards have.
 std::vector<tar_file::SampleLayout> layouts_of(const OffsetIndex& index, std::size_t shards) {
@@ -39,7 +39,7 @@ tar_file::Layout layout_of(const Shards& shards, const OffsetIndex& index,
   std::vector<std::string> classes;
   for (std::size_t i = 0; i < shards.size(); ++i) {
     const std::vector<std::string>& notes = index.shard(i).notes;
-    classes.insert(classes.end(), notes.begin() + kNotes, notes.end());
+    classes.insert(classes.end(), notes.begin() + kTarNotes, notes.end());
   }
   const std::vector<tar_file::SampleLayout> layouts = layouts_of(index, shards.size());
   const std::vector<std::string> extensions = tar_file::usual_extensions(layouts);
@@ -145,7 +145,7 @@ class TarSource final : public Source {
                 .folder = options.index_folder,
                 .least_entry_bytes = tar_file::kBlock,
                 .most_entry_bytes = limits_.max_record_bytes,
-                .least_notes = kNotes,
+                .least_notes = kTarNotes,
                 .is_record = is_sample},
                [&](File& file) { return tar_file::scan_samples(file, limits_, rule_, hidden_); }),
         layout_(layout_of(shards_, index_, label_regex_)),

@@ -8,7 +8,7 @@
 namespace penstock {
 namespace {
 
-constexpr std::size_t kChunk = 1 << 20;
+constexpr std::size_t kTextChunk = 1 << 20;
 constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
 
 class LineScanner final : public RecordScanner {
@@ -42,10 +42,10 @@ class Scan {
         blank_(!format.blanks.empty()) {}
 
   ShardIndex run(File& file) {
-    std::vector<char> chunk(kChunk);
+    std::vector<char> chunk(kTextChunk);
     const std::uint64_t size = file.info().size;
     while (at_ < size && !full_) {
-      const std::size_t n = std::min<std::uint64_t>(kChunk, size - at_);
+      const std::size_t n = std::min<std::uint64_t>(kTextChunk, size - at_);
       try {
         file.read_exactly(at_, std::as_writable_bytes(std::span(chunk)).first(n));
       } catch (const Error& error) {

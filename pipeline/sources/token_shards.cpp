@@ -161,7 +161,7 @@ Convert conversion(DType from, DType to) noexcept {
 }
 
 /// Neighbouring windows that are wanted together are read as one piece, up to this size.
-constexpr std::uint64_t kMostRun = 256 << 10;
+constexpr std::uint64_t kMostRunBytes = 256 << 10;
 
 class TokenShardsSource final : public Source {
  public:
@@ -318,7 +318,7 @@ void TokenShardsSource::find_runs(std::span<const Wanted> wanted,
     const Part& part = parts_[shard];
     const std::uint64_t offset = offset_of(part, index);
     const std::uint64_t size = tokens_of(part, index) * part.width;
-    if (follows && offset + size - runs.back().offset <= kMostRun) {
+    if (follows && offset + size - runs.back().offset <= kMostRunBytes) {
       runs.back().size = offset + size - runs.back().offset;
     } else {
       runs.push_back({.item = k, .shard = shard, .offset = offset, .size = size});

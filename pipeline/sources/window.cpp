@@ -5,7 +5,7 @@
 namespace penstock {
 namespace {
 
-constexpr std::size_t kBlock = 256 << 10;
+constexpr std::size_t kWindowBytes = 256 << 10;
 constexpr std::size_t kPage = 4 << 10;
 /// From this distance between headers on, reading the bytes between them costs more than another
 /// call.
@@ -14,7 +14,7 @@ constexpr std::uint64_t kFar = 16 << 10;
 }  // namespace
 
 Window::Window(File& file)
-    : file_(file), memory_(std::make_unique_for_overwrite<std::byte[]>(kBlock)) {}
+    : file_(file), memory_(std::make_unique_for_overwrite<std::byte[]>(kWindowBytes)) {}
 
 std::span<const std::byte> Window::slice(std::uint64_t offset, std::size_t size) const noexcept {
   return held_.subspan(offset - start_, size);
@@ -26,7 +26,7 @@ std::span<const std::byte> Window::at(std::uint64_t offset, std::size_t size) {
   const bool far = offset > last_ + kFar;
   last_ = offset;
   if (offset < start_ || offset + size > start_ + held_.size())
-    load(offset, std::max(size, far ? kPage : kBlock), false);
+    load(offset, std::max(size, far ? kPage : kWindowBytes), false);
   return slice(offset, size);
 }
 

@@ -17,7 +17,7 @@ using image::DecodeJob;
 using image::DecodePlan;
 using image::ImageInfo;
 
-std::array<std::atomic<std::uint64_t>, kRecordKinds>& counters() noexcept {
+std::array<std::atomic<std::uint64_t>, kRecordKinds>& record_counters() noexcept {
   static std::array<std::atomic<std::uint64_t>, kRecordKinds> counters{};
   return counters;
 }
@@ -150,7 +150,7 @@ std::unique_ptr<image::Decoder> make_record_decoder() {
 }
 
 void count_record(RecordKind kind) noexcept {
-  counters()[static_cast<std::size_t>(kind) - 1].fetch_add(1, std::memory_order_relaxed);
+  record_counters()[static_cast<std::size_t>(kind) - 1].fetch_add(1, std::memory_order_relaxed);
 }
 
 std::string describe_record_choice() {
@@ -163,7 +163,7 @@ std::string describe_record_choice() {
 std::array<std::uint64_t, kRecordKinds> record_counts() noexcept {
   std::array<std::uint64_t, kRecordKinds> counts{};
   for (std::size_t i = 0; i < kRecordKinds; ++i)
-    counts[i] = counters()[i].load(std::memory_order_relaxed);
+    counts[i] = record_counters()[i].load(std::memory_order_relaxed);
   return counts;
 }
 
