@@ -85,7 +85,9 @@ std::optional<DType> dtype_of_format(std::string_view format) {
   for (const auto& [name, dtype] : kFormats)
     if (format == name) return dtype;
   if (format.starts_with("ts") || format.starts_with("tD")) return DType::i64;
-  if (format == "u" || format == "z" || format == "U" || format == "Z") return DType::bytes;
+  if (format == "u" || format == "z" || format == "U" || format == "Z" || format == "vu" ||
+      format == "vz")
+    return DType::bytes;
   return std::nullopt;
 }
 
@@ -99,6 +101,35 @@ std::vector<std::string_view> texts_of(const ArrowArray& array, std::int64_t fir
   for (std::int64_t i = 0; i < count; ++i)
     texts.emplace_back(bytes + offsets[i], static_cast<std::size_t>(offsets[i + 1] - offsets[i]));
   return texts;
+}
+
+/// Texts of a view: short ones are in the 16 bytes of the view, others in one of several buffers.
+std::vector<std::string_view> viewed_texts_of(const ArrowArray& array, std::int64_t first,
+                                              std::int64_t count) {
+  const auto* const views = static_cast<const char*>(array.buffers[1]) + 16 * first;
+  std::vector<std::string_view> texts;
+  texts.reserve(static_cast<std::size_t>(count));
+  for (const char* view = views; view < views + 16 * count; view += 16) {
+    std::int32_t parts[4];  // size, prefix, buffer, offset
+    std::memcpy(parts, view, sizeof parts);
+    const char* const bytes =
+        parts[0] <= 12 ? view + 4
+                       : static_cast<const char*>(array.buffers[2 + parts[2]]) + parts[3];
+    texts.emplace_back(bytes, static_cast<std::size_t>(parts[0]));
+  }
+  return texts;
+}
+
+/// Returns the length that all of these lists have, and their first value.
+template <typename Offset>
+std::pair<std::int64_t, std::int64_t> even_lists(const ArrowArray& array, const std::string& name,
+                                                 std::int64_t first, std::int64_t count) {
+  const auto* const offsets = static_cast<const Offset*>(array.buffers[1]) + first;
+  const std::int64_t length = count == 0 ? 0 : offsets[1] - offsets[0];
+  for (std::int64_t i = 0; i < count; ++i)
+    if (offsets[i + 1] - offsets[i] != length)
+      throw refusal(name, "holds lists of different lengths: use generate, or pad them");
+  return {length, count == 0 ? 0 : offsets[0]};
 }
 
 /// Throws Error{invalid_argument} if one of these values is null.
@@ -127,18 +158,26 @@ Tensor column_of(const ArrowSchema& schema, const ArrowArray& array, const std::
     return column_of(*schema.children[0], *array.children[0], name, std::move(shape), first * width,
                      count * width, chunk);
   }
+  if (format == "+l" || format == "+L") {
+    const auto [length, begin] = format == "+l"
+                                     ? even_lists<std::int32_t>(array, name, first, count)
+                                     : even_lists<std::int64_t>(array, name, first, count);
+    shape.push_back(length);
+    return column_of(*schema.children[0], *array.children[0], name, std::move(shape), begin,
+                     count * length, chunk);
+  }
   const std::optional<DType> dtype = dtype_of_format(format);
   if (!dtype) {
-    throw refusal(name, (format.starts_with("+l") || format.starts_with("+L"))
-                            ? "holds lists of different lengths: use generate, or pad them"
-                            : "is of the Arrow type \"" + std::string(format) +
-                                  "\", which no tensor holds: cast it first");
+    throw refusal(name, "is of the Arrow type \"" + std::string(format) +
+                            "\", which no tensor holds: cast it first");
   }
   const Shape extents{std::span<const std::int64_t>(shape)};
   if (*dtype == DType::bytes) {
     const bool large = format == "U" || format == "Z";
-    BufferPtr texts(new ChunkBuffer(chunk, large ? texts_of<std::int64_t>(array, first, count)
-                                                 : texts_of<std::int32_t>(array, first, count)));
+    BufferPtr texts(new ChunkBuffer(chunk, format.starts_with("v")
+                                               ? viewed_texts_of(array, first, count)
+                                           : large ? texts_of<std::int64_t>(array, first, count)
+                                                   : texts_of<std::int32_t>(array, first, count)));
     std::byte* const data = texts->data();
     return {DType::bytes, extents, data, std::move(texts)};
   }
@@ -166,13 +205,29 @@ void add_columns(Element& columns, const ArrowSchema& schema, const ArrowArray& 
       add_columns(columns, *schema.children[i], *array.children[i], name + ".",
                   first + array.offset, count, chunk);
     } else {
+      if (columns.has(name)) throw refusal(name, "is there twice");
       columns.set(name, column_of(*schema.children[i], *array.children[i], name, {count},
                                   first + array.offset, count, chunk));
     }
   }
 }
 
+/// Concatenates in halves, because a chain has at most 1,000 stages.
+Dataset joined(const std::vector<Dataset>& parts, std::size_t begin, std::size_t end) {
+  if (end - begin == 1) return parts[begin];
+  const std::size_t half = begin + (end - begin) / 2;
+  return joined(parts, begin, half).concatenate(joined(parts, half, end));
+}
+
 Dataset from_arrow(nb::object table) {
+  // A data set of Hugging Face gives tables, with the rows that it selects, in this way.
+  if (!nb::hasattr(table, "__arrow_c_stream__") && nb::hasattr(table, "with_format"))
+    table = table.attr("with_format")("arrow").attr("__getitem__")(
+        nb::slice(nb::none(), nb::none(), nb::none()));
+  if (!nb::hasattr(table, "__arrow_c_stream__"))
+    throw nb::type_error(
+        "from_arrow takes a table of pyarrow, polars or pandas, or another object with "
+        "__arrow_c_stream__");
   const nb::object capsule = nb::borrow(table.attr("__arrow_c_stream__")());
   auto* const given =
       static_cast<ArrowArrayStream*>(PyCapsule_GetPointer(capsule.ptr(), "arrow_array_stream"));
@@ -188,7 +243,7 @@ Dataset from_arrow(nb::object table) {
   check(stream.value.get_schema(&stream.value, &schema.value));
   if (std::strcmp(schema.value.format, "+s") != 0)
     throw Error(ErrorCode::invalid_argument, "from_arrow takes a table: its stream has no columns");
-  std::optional<Dataset> all;
+  std::vector<Dataset> parts;
   for (;;) {
     const auto chunk = std::make_shared<Owned<ArrowArray>>();
     check(stream.value.get_next(&stream.value, &chunk->value));
@@ -196,11 +251,10 @@ Dataset from_arrow(nb::object table) {
     if (chunk->value.length == 0) continue;
     Element columns;
     add_columns(columns, schema.value, chunk->value, "", 0, chunk->value.length, chunk);
-    const Dataset part = tensors(std::move(columns));
-    all = all ? all->concatenate(part) : part;
+    parts.push_back(tensors(std::move(columns)));
   }
-  if (!all) throw Error(ErrorCode::invalid_argument, "from_arrow: the table has no rows");
-  return *all;
+  if (parts.empty()) throw Error(ErrorCode::invalid_argument, "from_arrow: the table has no rows");
+  return joined(parts, 0, parts.size());
 }
 
 }  // namespace

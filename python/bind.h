@@ -42,8 +42,8 @@ struct Given {
 };
 template <>
 struct Given<DType> {
-  using type = std::string;
-  static DType take(const type& name) { return dtype_of_name(name); }
+  using type = nb::object;
+  static DType take(const type& dtype) { return dtype_of(dtype); }
   static nb::object show(DType dtype) { return nb::cast(name_of(dtype)); }
 };
 template <>
@@ -97,12 +97,20 @@ struct Given<std::vector<std::string>> {
   }
   static nb::object show(const std::vector<std::string>&) { return nb::list(); }
 };
+template <>
+struct Given<Function> {
+  using type = nb::callable;
+  static Function take(const type& function) { return Function(function); }
+};
 template <typename R, typename... A>
 struct Given<std::function<R(A...)>> {
   using type = std::optional<nb::callable>;
   static std::function<R(A...)> take(const type& function) {
     if (!function) return {};
-    return [call = Function(*function)](A... arguments) -> R {
+    return calling(Function(*function));
+  }
+  static std::function<R(A...)> calling(Function function) {
+    return [call = std::move(function)](A... arguments) -> R {
       return call([&] { return nb::make_tuple(arguments...); }, result<R>);
     };
   }
@@ -199,14 +207,23 @@ struct Split<Types<Done...>, Last> {
   using options = Last;
 };
 
+/// Calls `call` without the lock, and raises what Ctrl-C left behind.
+template <typename F>
+auto without_lock(const F& call) {
+  auto made = unlocked(call);
+  check_signals();
+  return made;
+}
+
 /// Makes `f(Self, Before..., O)` a function of Python values, and calls `define` with it.
 template <typename O, typename... Self, typename... Before, typename F, typename Define>
 void with_options(Types<Self...>, Types<Before...>, const F& f, const Define& define) {
   if constexpr (std::is_void_v<O>) {
     define([f](Self... self, typename Given<Before>::type... before) {
       std::tuple<Before...> values(Given<Before>::take(std::move(before))...);
-      const nb::gil_scoped_release released;
-      return std::apply([&](auto&... each) { return f(self..., std::move(each)...); }, values);
+      return without_lock([&] {
+        return std::apply([&](auto&... each) { return f(self..., std::move(each)...); }, values);
+      });
     });
   } else {
     std::apply(
@@ -218,15 +235,21 @@ void with_options(Types<Self...>, Types<Before...>, const F& f, const Define& de
                 O& options = std::get<sizeof...(Before)>(values);
                 ((options.*fields.member = Given<typename Each::type>::take(std::move(given))),
                  ...);
-                const nb::gil_scoped_release released;
-                return std::apply([&](auto&... each) { return f(self..., std::move(each)...); },
-                                  values);
+                return without_lock([&] {
+                  return std::apply([&](auto&... each) { return f(self..., std::move(each)...); },
+                                    values);
+                });
               },
               nb::kw_only(),
               (nb::arg(fields.name) = Given<typename Each::type>::show(O{}.*fields.member))...);
         },
         Fields<O>::all);
   }
+}
+
+/// Returns a name without the number of its overload: "cache" of "cache#2".
+inline std::string plain(std::string_view name) {
+  return std::string(name.substr(0, name.find('#')));
 }
 
 /// Defines a method; `names` are those of the arguments that are given by position.
@@ -238,7 +261,7 @@ void def(nb::class_<C>& type, const char* name, R (C::*method)(P...) const, cons
       [method](const C& self, auto&&... values) { return (self.*method)(std::move(values)...); },
       [&](const auto& function, const auto&... options) {
         const std::string full = nb::cast<std::string>(nb::type_name(type));
-        type.def(name, function, names..., options...,
+        type.def(plain(name).c_str(), function, names..., options...,
                  doc(full.substr(full.rfind('.') + 1) + "::" + name));
       });
 }

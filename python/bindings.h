@@ -35,13 +35,15 @@ using nb::literals::operator""_a;
 const char* doc(std::string_view name);
 
 // Types as they stand in signatures.
-using Dtype = std::string;
-using ShapeList = std::vector<std::optional<std::int64_t>>;
 using SpecDict = nb::typed<nb::dict, nb::str, nb::typed<nb::tuple, nb::str, nb::object>>;
 using Values = nb::typed<nb::dict, nb::str, nb::object>;
 
 /// Returns the dtype of a name of ours or of numpy's.
 DType dtype_of_name(const std::string& name);
+/// Returns the dtype that a name, numpy.float32, numpy.dtype("f4") or torch.float32 stands for.
+DType dtype_of(nb::handle dtype);
+/// Returns text that may not be UTF-8 as a str.
+nb::object text_of(std::string_view bytes);
 Shape shape_of(nb::handle dims);
 nb::tuple shape_tuple(const Shape& shape);
 Spec spec_of(nb::handle dict);
@@ -64,6 +66,25 @@ Kept keep(nb::handle object);
 void drop_given_up() noexcept;
 /// Returns a buffer over the memory of `object`, which it keeps.
 BufferPtr buffer_of(nb::handle object, void* data, std::size_t bytes);
+
+/// An object that ends with the interpreter: its threads call functions of Python. Derived classes
+/// call `forget` first in their destructors.
+class Ending {
+ public:
+  virtual void close() = 0;
+
+ protected:
+  Ending();
+  virtual ~Ending() { forget(); }
+  void forget() noexcept;
+};
+/// Closes all that is open, and waits for functions that still run. REQUIRES: the lock.
+void end_all();
+/// Returns at once, unless the interpreter ends: then a thread that may not take the lock any more
+/// stays here. Python would end it, in the middle of C++.
+void stay_if_ending() noexcept;
+/// Raises KeyboardInterrupt if Ctrl-C was pressed. REQUIRES: the lock.
+void check_signals();
 
 /// The nanoseconds that threads of this process waited for the interpreter's lock in order to call
 /// users' functions, and held it in them.
@@ -100,6 +121,8 @@ class Function {
       if (!result.is_valid()) throw nb::python_error();
       return use(result);
     } catch (nb::python_error& error) {
+      // On the thread that Python's signals go to; whoever waits there raises it again.
+      if (error.matches(PyExc_KeyboardInterrupt)) PyErr_SetInterrupt();
       throw Raised(error);
     } catch (const nb::cast_error&) {
       throw Error(ErrorCode::user, "a Python function returned a value of another type");
@@ -126,10 +149,24 @@ class Function {
 /// Raises penstock.Error, or a class below it, for the error.
 void raise(const Error& error);
 
+/// A guard: this thread does not hold the interpreter's lock.
+class Unlocked {
+ public:
+  Unlocked() : state_(PyEval_SaveThread()) {}
+  ~Unlocked() {
+    stay_if_ending();
+    PyEval_RestoreThread(state_);
+  }
+  Unlocked(const Unlocked&) = delete;
+  Unlocked& operator=(const Unlocked&) = delete;
+
+ private:
+  PyThreadState* state_;
+};
 /// Releases the interpreter's lock in a call: it may wait, or call users' functions.
 template <typename F>
 auto unlocked(const F& call) {
-  const nb::gil_scoped_release released;
+  const Unlocked released;
   return call();
 }
 

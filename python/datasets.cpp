@@ -18,34 +18,51 @@ Element merged(const Element& in, Element made, bool adds) {
   return all;
 }
 
-Dataset map(const Dataset& in, const nb::callable& function, MapArguments options) {
+Dataset map(const Dataset& in, const Function& function, MapArguments options) {
   const bool adds = !options.adds.empty();
   if (options.batched && options.random)
     throw Error(ErrorCode::invalid_argument, "map: `batched` and `random` exclude each other");
   if (options.batched) {
     return in.map_batchwise(
-        [fn = Given<One>::take(function)](const Element& batch, Element& out) {
+        [fn = Given<One>::calling(function), adds](const Element& batch, Element& out) {
           const Element made = fn(batch);
-          for (std::size_t i = 0; i < made.size(); ++i) out.set(made.name(i), made[i]);
+          // What it does not return stays as it was, but `out` holds no values yet.
+          for (std::size_t i = 0; i < out.size(); ++i) {
+            const std::string name = out.name(i);
+            if (!made.has(name) && !(adds && batch.has(name)))
+              throw Error(ErrorCode::user, "the function returned no component " + name);
+            out[i] = made.has(name) ? made[name] : batch[name];
+          }
+          for (std::size_t i = 0; i < made.size(); ++i)
+            if (!out.has(made.name(i))) out.set(made.name(i), made[i]);
         },
         std::move(options));
   }
   if (options.random) {
     return in.map(
-        [fn = Given<Drawing>::take(function), adds](Element element, Rng& rng) {
+        [fn = Given<Drawing>::calling(function), adds](Element element, Rng& rng) {
           return merged(element, fn(element, rng.next_u64()), adds);
         },
         std::move(options));
   }
-  return in.map([fn = Given<One>::take(function),
+  return in.map([fn = Given<One>::calling(function),
                  adds](Element element) { return merged(element, fn(element), adds); },
                 std::move(options));
 }
+
+/// More on `map`, whose function has forms of its own in Python.
+constexpr const char* kForms = R"(
+
+In Python `fn` takes an Element and returns a dict (or an Element) with all components, or with
+those of `adds`. With `random` it also takes a number of 64 bits, to seed a generator with. With
+`batched` it takes many elements at once, [n, ...], and must treat rows independently: n varies,
+and after an exception it is called for each row alone.)";
 
 }  // namespace
 
 void bind_datasets(nb::module_& m) {
   nb::class_<Dataset> type(m, "Dataset", doc("Dataset"));
+  const std::string map_doc = std::string(doc("Dataset::map")) + kForms;
   def(type, "shard", &Dataset::shard, "count"_a, "index"_a);
   def(type, "shuffle", &Dataset::shuffle);
   def(type, "repeat", &Dataset::repeat, "count"_a = kInfinite);
@@ -61,7 +78,7 @@ void bind_datasets(nb::module_& m) {
   def(type, "flat_map", Stage<FlatMapFn, Spec>(&Dataset::flat_map), "fn"_a, "output"_a);
   def(type, "unbatch", &Dataset::unbatch);
   def(type, "rebatch", Stage<std::int64_t, BatchOptions>(&Dataset::rebatch), "size"_a);
-  def(type, "rebatch", Stage<std::vector<std::int64_t>, BatchOptions>(&Dataset::rebatch),
+  def(type, "rebatch#2", Stage<std::vector<std::int64_t>, BatchOptions>(&Dataset::rebatch),
       "sizes"_a);
   def(type, "unique", &Dataset::unique, "components"_a = nb::list());
   def(type, "scan", Stage<Element, ScanFn, ScanOptions>(&Dataset::scan), "initial"_a, "fn"_a);
@@ -70,16 +87,16 @@ void bind_datasets(nb::module_& m) {
       "class_of"_a, "target"_a);
   def(type, "ignore_errors", &Dataset::ignore_errors, "log_warning"_a = false);
   def(type, "window", Stage<std::int64_t, WindowOptions>(&Dataset::window), "size"_a);
-  def(type, "window", Stage<std::int64_t, WindowFn, WindowOptions>(&Dataset::window), "size"_a,
+  def(type, "window#2", Stage<std::int64_t, WindowFn, WindowOptions>(&Dataset::window), "size"_a,
       "each"_a);
   def(type, "group_by_window", Stage<KeyFn, GroupOptions>(&Dataset::group_by_window), "key"_a);
   def(type, "cache", Stage<>(&Dataset::cache));
   def(type, "pad_batches", &Dataset::pad_batches);
   def(type, "prefetch", &Dataset::prefetch, "count"_a = -1);
   def(type, "map", Stage<const ImageOps&>(&Dataset::map), "ops"_a);
-  with_options<MapArguments>(Types<const Dataset&>(), Types<nb::callable>(), map,
+  with_options<MapArguments>(Types<const Dataset&>(), Types<Function>(), map,
                              [&](const auto& function, const auto&... options) {
-                               type.def("map", function, "fn"_a, options..., doc("Dataset::map"));
+                               type.def("map", function, "fn"_a, options..., map_doc.c_str());
                              });
   def(type, "map_op", &Dataset::map_op, "op"_a, "ordered"_a = true);
   def(type, "keep", &Dataset::keep, "components"_a);
@@ -95,7 +112,7 @@ void bind_datasets(nb::module_& m) {
   using Path = std::filesystem::path;
   type.def(
           "cache", [](const Dataset& in, const Path& file) { return in.cache(file.string()); },
-          "file"_a, doc("Dataset::cache"))
+          "file"_a, doc("Dataset::cache#2"))
       .def(
           "snapshot",
           [](const Dataset& in, const Path& folder) { return in.snapshot(folder.string()); },

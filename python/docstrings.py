@@ -16,6 +16,9 @@ DECLARED = re.compile(
     r"(?:[\w:<>,&* ]+[ &*])?(operator\[\]|~?\w+)\(([^;{]*)")
 
 
+HIDDEN = {"files", "limits", "slot_allocator"}  # fields that Python does not have
+
+
 def declarations(path):
     """Yields (class, declaration, comment) for each commented declaration of a header; for a class
     itself, (its base, its name, comment)."""
@@ -54,7 +57,7 @@ def paragraphs(comment):
 
 def docstrings(paths):
     """Returns the comment of each class, method and function by name."""
-    found, fields, takes, bases = {}, {}, {}, {}
+    found, fields, takes, bases, seen = {}, {}, {}, {}, {}
     for path in paths:
         for scope, declared, comment in declarations(path):
             comment = paragraphs(comment)
@@ -65,17 +68,20 @@ def docstrings(paths):
             match = DECLARED.match(declared)
             if match and "(" in declared.split("{}")[0].split("=")[0]:
                 name = match.group(1) if scope is None else f"{scope}::{match.group(1)}"
+                count = seen[name] = seen.get(name, 0) + 1
+                name += f"#{count}" if count > 1 else ""  # an overload
                 found.setdefault(name, comment)
                 takes.setdefault(name, re.findall(r"\b(\w+Options)\b", match.group(2)))
             elif scope:
-                field = re.search(r"(\w+)\s*(?:\{[^;]*\}|= [^;]*)?[;,]", declared)
-                if field:
-                    fields.setdefault(scope, []).append((field.group(1), comment))
-                    found.setdefault(f"{scope}::{field.group(1)}", comment)
+                plain = re.sub(r"<[^<>]*>", "", re.sub(r"<[^<>]*>", "", declared))
+                for field in re.findall(r"(\w+)\s*(?:\{[^}]*\}|= [^,;]*)?(?=[,;])", plain):
+                    fields.setdefault(scope, []).append((field, comment))
+                    found.setdefault(f"{scope}::{field}", comment)
     for name, options in takes.items():
         rows = [textwrap.fill(f"{field}: {comment}", 88, subsequent_indent="  ")
                 for struct in options
-                for field, comment in fields.get(struct, []) + fields.get(bases.get(struct), [])]
+                for field, comment in fields.get(struct, []) + fields.get(bases.get(struct), [])
+                if field not in HIDDEN]
         if rows:
             found[name] += "\n\n" + "\n".join(rows)
     return found

@@ -40,20 +40,24 @@ class Lease {
   const DeviceTensor& tensor(std::size_t i) const { return tensors_.at(i); }
   std::int64_t valid_rows() const { return valid_rows_; }
 
+  /// Returns the batch for a stream. Waits for a host's copy; the caller does not hold the lock.
   const ExportedBatch& exported(std::optional<std::intptr_t> stream) {
     const bool host = device_->id().kind == DeviceKind::host;
     // 1 is CUDA's default stream. -1 asks for no order, but the slot's next use needs one.
     const std::intptr_t native = host ? 0 : stream.value_or(1) < 0 ? 1 : stream.value_or(1);
+    const std::lock_guard lock(mutex_);
     if (!exported_) {
-      if (host) unlocked([&] { batch_.synchronize(); });
+      if (host) batch_.synchronize();
       exported_.emplace(std::move(batch_), stream_of(device_, native));
       native_ = native;
     }
-    if (native != native_) throw nb::buffer_error("the batch was given to another stream before");
+    if (native != native_)
+      throw Error(ErrorCode::invalid_argument, "the batch was given to another stream before");
     return *exported_;
   }
 
  private:
+  std::mutex mutex_;
   StagedBatch batch_;
   const DevicePtr device_;
   const std::shared_ptr<const Spec> spec_;
@@ -79,33 +83,48 @@ Component component_of(const std::shared_ptr<Lease>& lease, const std::string& n
 }
 
 /// A feed, and what its batches are made of.
-class Towers {
+class Towers final : public Ending {
  public:
   Towers(const Dataset& dataset, const std::vector<DevicePtr>& devices, FeedOptions options,
          const std::optional<Bytes>& state)
       : devices_(devices),
         spec_(std::make_shared<Spec>(dataset.spec())),
-        feed_(state ? Feed::restore(state->value, dataset, devices, std::move(options))
-                    : Feed(dataset, devices, std::move(options))) {}
+        feed_(new Feed(state ? Feed::restore(state->value, dataset, devices, std::move(options))
+                             : Feed(dataset, devices, std::move(options))),
+              destroy) {}
+  ~Towers() override { forget(); }
 
   std::shared_ptr<Lease> next(int tower) {
     drop_given_up();
+    const std::shared_ptr<Feed> feed = open();
     std::optional<StagedBatch> batch = unlocked([&] {
-      return feed_.next(tower, [] {
+      return feed->next(tower, [] {
         const nb::gil_scoped_acquire locked;
-        if (PyErr_CheckSignals() != 0) throw nb::python_error();
+        check_signals();
       });
     });
     if (!batch) return nullptr;
     return std::make_shared<Lease>(std::move(*batch), devices_[static_cast<std::size_t>(tower)],
                                    spec_);
   }
-  Feed& feed() { return feed_; }
+  std::shared_ptr<Feed> open() const {
+    if (feed_ == nullptr) throw Error(ErrorCode::invalid_argument, "the feed is closed");
+    return feed_;
+  }
+  void close() override {
+    if (feed_ != nullptr) std::exchange(feed_, nullptr)->cancel();
+  }
 
  private:
+  // The end of a feed waits for functions of Python, which need the lock.
+  static void destroy(Feed* feed) {
+    if (PyGILState_Check() == 0) return delete feed;
+    unlocked([&] { delete feed; });
+  }
+
   const std::vector<DevicePtr> devices_;
   const std::shared_ptr<const Spec> spec_;
-  Feed feed_;
+  std::shared_ptr<Feed> feed_;
 };
 
 }  // namespace
@@ -128,7 +147,8 @@ void bind_feeds(nb::module_& m) {
           "__dlpack__",
           [](const Component& c, std::optional<std::intptr_t> stream,
              std::optional<std::pair<int, int>> max_version, nb::handle, nb::handle) {
-            const ExportedBatch& batch = c.lease->exported(stream);
+            const ExportedBatch& batch =
+                unlocked([&]() -> const ExportedBatch& { return c.lease->exported(stream); });
             return max_version && max_version->first >= 1
                        ? dlpack_capsule(batch.versioned(c.name()))
                        : dlpack_capsule(batch.tensor(c.name()));
@@ -170,22 +190,24 @@ void bind_feeds(nb::module_& m) {
       });
   type.def("next", &Towers::next, "tower"_a = 0, doc("Feed::next"))
       .def(
-          "ended", [](Towers& t, int tower) { return t.feed().ended(tower); }, "tower"_a = 0,
+          "ended", [](Towers& t, int tower) { return t.open()->ended(tower); }, "tower"_a = 0,
           doc("Feed::ended"))
       .def(
-          "towers", [](Towers& t) { return t.feed().towers(); }, doc("Feed::towers"))
+          "towers", [](Towers& t) { return t.open()->towers(); }, doc("Feed::towers"))
       .def(
           "state",
           [](Towers& t) {
-            const std::string state = unlocked([&] { return t.feed().save(); });
+            const std::string state = unlocked([&] { return t.open()->save(); });
             return nb::bytes(state.data(), state.size());
           },
           doc("Feed::save"))
       .def(
-          "cancel", [](Towers& t) { t.feed().cancel(); }, doc("Feed::cancel"))
+          "cancel", [](Towers& t) { t.open()->cancel(); }, doc("Feed::cancel"))
+      .def("close", &Towers::close,
+           "Ends the feed and its threads. Batches that were taken stay valid.")
       .def(
-          "report", [](Towers& t) { return unlocked([&] { return report(t.feed()).text; }); },
-          doc("report"));
+          "report", [](Towers& t) { return unlocked([&] { return report(*t.open()).text; }); },
+          doc("report#2"));
 }
 
 }  // namespace penstock::python

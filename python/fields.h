@@ -101,7 +101,7 @@ struct Given<FeatureSpec> {
     if (given.size() < 3 || given.size() > 4)
       throw nb::type_error("a feature is (name, dtype, shape) or (name, dtype, shape, default)");
     FeatureSpec feature{.key = nb::cast<std::string>(given[0]),
-                        .dtype = dtype_of_name(nb::cast<std::string>(given[1])),
+                        .dtype = dtype_of(given[1]),
                         .shape = shape_of(given[2])};
     if (given.size() == 4) feature.default_value = tensor_of(given[3], true);
     return feature;
@@ -113,8 +113,7 @@ struct Given<SequenceSpec> {
   static SequenceSpec take(const type& given) {
     if (given.size() != 3)
       throw nb::type_error("a sequence is (name, dtype, shape of a step or None)");
-    SequenceSpec sequence{.key = nb::cast<std::string>(given[0]),
-                          .dtype = dtype_of_name(nb::cast<std::string>(given[1]))};
+    SequenceSpec sequence{.key = nb::cast<std::string>(given[0]), .dtype = dtype_of(given[1])};
     if (!given[2].is_none()) sequence.step = shape_of(given[2]);
     return sequence;
   }

@@ -1,7 +1,11 @@
 // Users' functions, and objects of Python that the engine's threads hold.
 #include <atomic>
 #include <chrono>
+#include <csignal>
+#include <cstdlib>
 #include <mutex>
+#include <set>
+#include <thread>
 
 #include "python/bindings.h"
 
@@ -16,6 +20,13 @@ std::int64_t now_ns() noexcept {
 std::mutex& given_up_mutex = *new std::mutex;
 std::vector<PyObject*>& given_up = *new std::vector<PyObject*>;
 std::atomic<std::int64_t> calls{0}, waited_ns{0}, held_ns{0};
+std::atomic<int> running{0};       // functions that are called, or wait for the lock
+std::atomic<bool> closing{false};  // no function is called any more
+std::atomic<bool> ending{false};   // no thread but the main one may take the lock any more
+std::thread::id main_thread;       // set before `closing`
+
+std::mutex& open_mutex = *new std::mutex;
+std::set<Ending*>& all_open = *new std::set<Ending*>;
 
 void give_up(PyObject* object) noexcept {
   const std::lock_guard lock(given_up_mutex);
@@ -56,11 +67,56 @@ BufferPtr buffer_of(nb::handle object, void* data, std::size_t bytes) {
   return BufferPtr(new KeptBuffer(keep(object), data, bytes));
 }
 
+Ending::Ending() {
+  const std::lock_guard lock(open_mutex);
+  all_open.insert(this);
+}
+void Ending::forget() noexcept {
+  const std::lock_guard lock(open_mutex);
+  all_open.erase(this);
+}
+
+void end_all() {
+  for (;;) {
+    Ending* next = nullptr;
+    {
+      const std::lock_guard lock(open_mutex);
+      if (all_open.empty()) break;
+      next = *all_open.begin();
+      all_open.erase(next);
+    }
+    next->close();
+  }
+  // As concurrent.futures does. Python would end their threads in the middle of C++.
+  main_thread = std::this_thread::get_id();
+  closing = true;
+  while (running > 0) {
+    unlocked([] { std::this_thread::sleep_for(std::chrono::milliseconds(10)); });
+    if (PyErr_CheckSignals() != 0) std::_Exit(128 + SIGINT);
+  }
+  ending = true;
+}
+
+void stay_if_ending() noexcept {
+  while (ending && std::this_thread::get_id() != main_thread)
+    std::this_thread::sleep_for(std::chrono::hours(1));
+}
+
+void check_signals() {
+  if (PyErr_CheckSignals() != 0) throw nb::python_error();
+}
+
 LockTimes lock_times() noexcept {
   return {calls, waited_ns, held_ns};
 }
 
-Function::Locked::Locked() : asked_ns_(now_ns()), state_(PyGILState_Ensure()) {
+Function::Locked::Locked() : asked_ns_(now_ns()) {
+  ++running;
+  if (closing && std::this_thread::get_id() != main_thread) {
+    --running;
+    for (;;) std::this_thread::sleep_for(std::chrono::hours(1));
+  }
+  state_ = PyGILState_Ensure();
   got_ns_ = now_ns();
   drop_given_up();
 }
@@ -69,17 +125,30 @@ Function::Locked::~Locked() {
   waited_ns += got_ns_ - asked_ns_;
   held_ns += now_ns() - got_ns_;
   PyGILState_Release(state_);
+  --running;
+}
+
+nb::object text_of(std::string_view bytes) {
+  return nb::steal(PyUnicode_DecodeUTF8(bytes.data(), static_cast<Py_ssize_t>(bytes.size()),
+                                        "backslashreplace"));
 }
 
 Raised::Raised(nb::python_error& error) : exception_(keep(error.value())) {
-  text_ = nb::cast<std::string>(nb::str(error.type().attr("__name__"))) + ": " +
-          nb::cast<std::string>(nb::str(error.value()));
+  const auto text_of = [](nb::handle object) {
+    const nb::object text = nb::steal(PyObject_Str(object.ptr()));
+    const nb::object bytes = nb::steal(
+        text.is_valid() ? PyUnicode_AsEncodedString(text.ptr(), "utf-8", "backslashreplace")
+                        : nullptr);
+    PyErr_Clear();
+    return bytes.is_valid() ? std::string(PyBytes_AsString(bytes.ptr())) : std::string("?");
+  };
+  text_ = text_of(error.type().attr("__name__")) + ": " + text_of(error.value());
   // The innermost line of the traceback.
   nb::object at = nb::getattr(error.value(), "__traceback__", nb::none());
   if (at.is_none()) return;
   for (nb::object next = at.attr("tb_next"); !next.is_none(); next = at.attr("tb_next")) at = next;
-  text_ += " at " + nb::cast<std::string>(at.attr("tb_frame").attr("f_code").attr("co_filename")) +
-           ":" + nb::cast<std::string>(nb::str(nb::object(at.attr("tb_lineno"))));
+  text_ += " at " + text_of(at.attr("tb_frame").attr("f_code").attr("co_filename")) + ":" +
+           text_of(at.attr("tb_lineno"));
 }
 
 void raise(const Error& error) {
@@ -92,9 +161,9 @@ void raise(const Error& error) {
     cause = nb::borrow(raised.exception());
   } catch (...) {  // its text is part of the error's
   }
-  const nb::object value = classes.attr("make")(std::string(name_of(error.code())), error.what(),
-                                                where.shard, where.offset, where.index,
-                                                where.length, where.stage, where.member, cause);
+  const nb::object value = classes.attr("make")(
+      name_of(error.code()), text_of(error.what()), text_of(where.shard), where.offset, where.index,
+      where.length, text_of(where.stage), text_of(where.member), cause);
   PyErr_SetObject(value.type().ptr(), value.ptr());
 }
 

@@ -41,5 +41,5 @@ NB_MODULE(_core, m) {
   bind_runs(m);
   bind_arrow(m);
   bind_feeds(m);
-  nb::module_::import_("atexit").attr("register")(m.attr("_close_all"));
+  nb::module_::import_("atexit").attr("register")(m.attr("_end_all"));
 }

@@ -1,7 +1,4 @@
 // Runs of datasets, and their reports.
-#include <mutex>
-#include <set>
-
 #include "python/fields.h"
 
 namespace penstock::python {
@@ -11,22 +8,16 @@ constexpr std::chrono::milliseconds kSignals(50);  // between two looks for Ctrl
 
 /// A run and what it was begun with. The lock of the interpreter guards its members. Calls that
 /// wait hold a reference to the iterator, so that another thread may close the run meanwhile.
-class Run {
+class Run final : public Ending {
  public:
   /// Begins the run, or restores it from `states`. The caller does not hold the lock.
   Run(Dataset dataset, RunOptions options, const std::vector<Bytes>& states)
       : dataset_(std::move(dataset)),
         options_(std::move(options)),
         before_(lock_times()),
-        iterator_(begin(states)) {
-    const std::lock_guard lock(alive_mutex);
-    alive.insert(this);
-  }
-  ~Run() {
-    {
-      const std::lock_guard lock(alive_mutex);
-      alive.erase(this);
-    }
+        iterator_(begin(states)) {}
+  ~Run() override {
+    forget();
     close();
   }
   Run(const Run&) = delete;
@@ -39,7 +30,7 @@ class Run {
     for (;;) {
       std::optional<Next> next = unlocked([&] { return iterator->next_within(kSignals); });
       if (!next) {
-        if (PyErr_CheckSignals() != 0) throw nb::python_error();
+        check_signals();
         continue;
       }
       if (next->is_end()) return std::nullopt;
@@ -58,25 +49,32 @@ class Run {
 
   bool next_epoch() {
     const std::shared_ptr<Iterator> iterator = open();
-    return unlocked([&] { return iterator->next_epoch(); });
+    return without_lock([&] { return iterator->next_epoch(); });
   }
 
   std::string save() const {
     const std::shared_ptr<Iterator> iterator = open();
-    return unlocked([&] { return iterator->save(); });
+    return without_lock([&] { return iterator->save(); });
   }
 
+  /// Continues from another state. A wrong one leaves the run where it is.
   void restore(Bytes state) {
+    const Bytes here{save()};
     close();
     before_ = lock_times();
-    iterator_ = unlocked([&] { return begin({std::move(state)}); });
+    try {
+      iterator_ = without_lock([&] { return begin({std::move(state)}); });
+    } catch (const Error&) {
+      iterator_ = without_lock([&] { return begin({here}); });
+      throw;
+    }
   }
 
   void cancel() {
     if (iterator_) iterator_->cancel();
   }
 
-  void close() {
+  void close() override {
     if (!iterator_) return;
     std::exchange(iterator_, nullptr)->cancel();
     drop_given_up();
@@ -87,20 +85,6 @@ class Run {
     return iterator_;
   }
   const LockTimes& before() const { return before_; }
-
-  /// Closes all runs before the interpreter ends: their threads call functions of Python.
-  static void close_all() {
-    for (;;) {
-      Run* run = nullptr;
-      {
-        const std::lock_guard lock(alive_mutex);
-        if (alive.empty()) return;
-        run = *alive.begin();
-        alive.erase(run);
-      }
-      run->close();
-    }
-  }
 
  private:
   std::shared_ptr<Iterator> begin(const std::vector<Bytes>& states) const {
@@ -119,8 +103,6 @@ class Run {
     unlocked([&] { delete iterator; });
   }
 
-  inline static std::mutex alive_mutex;
-  inline static std::set<Run*> alive;
   const Dataset dataset_;
   const RunOptions options_;
   LockTimes before_;
@@ -234,6 +216,8 @@ void bind_runs(nb::module_& m) {
       .def(
           "load_state_dict",
           [restore](Run& run, const nb::dict& dict) {
+            if (!dict.contains("penstock"))
+              throw Error(ErrorCode::invalid_argument, "this is no result of state_dict");
             restore(run, nb::cast<nb::bytes>(dict["penstock"]));
           },
           "state_dict"_a, "Calls `restore` with what `state_dict` returned.")
@@ -245,7 +229,7 @@ void bind_runs(nb::module_& m) {
           "__enter__", [](nb::object self) { return self; },
           nb::sig("def __enter__(self) -> Iterator"))
       .def("__exit__", [](Run& run, nb::args) { run.close(); });
-  m.def("_close_all", Run::close_all);
+  m.def("_end_all", end_all);
 
   auto type = nb::borrow<nb::class_<Dataset>>(m.attr("Dataset"));
   def_run<>(type, "iterate", doc("Dataset::iterate"), [](const Dataset& in, RunOptions options) {
@@ -258,13 +242,20 @@ void bind_runs(nb::module_& m) {
       },
       "state"_a);
   def_run<std::vector<Bytes>>(
-      type, "restore", doc("Dataset::restore"),
+      type, "restore", doc("Dataset::restore#2"),
       [](const Dataset& in, std::vector<Bytes> states, RunOptions options) {
         return std::make_unique<Run>(in, std::move(options), states);
       },
       "states"_a);
   def_run<>(type, "explain", doc("Dataset::explain"),
             [](const Dataset& in, RunOptions options) { return in.explain(options); });
+  type.def(
+      "__iter__",
+      [](const Dataset& in) {
+        return unlocked(
+            [&] { return std::make_unique<Run>(in, RunOptions(), std::vector<Bytes>()); });
+      },
+      "Starts a run with the defaults: one epoch.");
   nb::class_<Pipeline>(m, "Pipeline", doc("Pipeline"))
       .def_prop_ro(
           "dataset", [](const Pipeline& p) { return p.dataset; }, doc("Pipeline::dataset"))

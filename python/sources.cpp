@@ -14,8 +14,9 @@ Dataset generate(const nb::callable& make, const SpecDict& spec, std::string nam
         return Generator([iterator, next](Element& out) {
           return next([&] { return nb::make_tuple(nb::handle(iterator.get())); },
                       [&](nb::handle one) {
-                        if (!one.is_none()) out = element_of(one, true);
-                        return !one.is_none();
+                        if (nb::len(one) == 0) return false;
+                        out = element_of(one[0], true);
+                        return true;
                       });
         });
       },
@@ -80,17 +81,17 @@ void bind_sources(nb::module_& m) {
       static_cast<ImageOps (ImageOps::*)(int, RandomResizedCropOptions) const>(
           &ImageOps::random_resized_crop),
       "size"_a);
-  def(type, "random_resized_crop",
+  def(type, "random_resized_crop#2",
       static_cast<ImageOps (ImageOps::*)(int, int, RandomResizedCropOptions) const>(
           &ImageOps::random_resized_crop),
       "height"_a, "width"_a);
   def(type, "resize", static_cast<ImageOps (ImageOps::*)(int) const>(&ImageOps::resize), "size"_a);
-  def(type, "resize", static_cast<ImageOps (ImageOps::*)(int, int) const>(&ImageOps::resize),
+  def(type, "resize#2", static_cast<ImageOps (ImageOps::*)(int, int) const>(&ImageOps::resize),
       "height"_a, "width"_a);
   def(type, "resize_short", &ImageOps::resize_short, "size"_a);
   def(type, "center_crop", static_cast<ImageOps (ImageOps::*)(int) const>(&ImageOps::center_crop),
       "size"_a);
-  def(type, "center_crop",
+  def(type, "center_crop#2",
       static_cast<ImageOps (ImageOps::*)(int, int) const>(&ImageOps::center_crop), "height"_a,
       "width"_a);
   def(type, "crop", &ImageOps::crop, "top"_a, "left"_a, "height"_a, "width"_a);

@@ -63,10 +63,14 @@ struct View {
 };
 
 int get_buffer(PyObject* self, Py_buffer* out, int flags) noexcept {
+  constexpr int kOrders =
+      (PyBUF_C_CONTIGUOUS | PyBUF_F_CONTIGUOUS | PyBUF_ANY_CONTIGUOUS) & ~PyBUF_STRIDES;
   const Tensor& tensor = *nb::inst_ptr<Tensor>(self);
   const char* const format = format_of(tensor.dtype()).buffer;
   if (format == nullptr || (flags & PyBUF_WRITABLE) != 0 ||
-      ((flags & PyBUF_STRIDES) != PyBUF_STRIDES && !tensor.contiguous())) {
+      (!tensor.contiguous() &&
+       ((flags & PyBUF_STRIDES) != PyBUF_STRIDES || (flags & kOrders) != 0)) ||
+      (tensor.rank() > 1 && (flags & kOrders) == (PyBUF_F_CONTIGUOUS & ~PyBUF_STRIDES))) {
     PyErr_Format(PyExc_BufferError, "a tensor of %s is read-only, and has no such buffer",
                  format_of(tensor.dtype()).name);
     out->obj = nullptr;
@@ -120,7 +124,8 @@ nb::object list_of(const Tensor& tensor) {
 }
 
 nb::object item_of(const Tensor& tensor) {
-  if (tensor.volume() != 1) throw nb::value_error("the tensor has not one value");
+  if (tensor.volume() != 1)
+    throw nb::value_error("the tensor has not one value; numpy.asarray(tensor) gives all");
   return list_of(tensor.rank() == 0 || !tensor.contiguous() ? tensor : tensor.reshape({}));
 }
 
@@ -132,8 +137,9 @@ nb::object array_of(nb::handle self, nb::handle dtype, nb::handle copy) {
   if (tensor.dtype() == DType::bytes) {
     array = numpy.attr("array")(list_of(tensor), "dtype"_a = "object");
   } else if (tensor.dtype() == DType::bf16) {
-    const Tensor bits(DType::u16, tensor.shape(), const_cast<std::byte*>(tensor.data()),
-                      buffer_of(self, nullptr, 0));
+    const Tensor rows = tensor.contiguous() ? tensor : tensor.clone();
+    const Tensor bits(DType::u16, rows.shape(), const_cast<std::byte*>(rows.data()),
+                      buffer_of(nb::cast(rows), nullptr, 0));
     array = numpy.attr("asarray")(nb::cast(bits))
                 .attr("view")(nb::module_::import_("ml_dtypes").attr("bfloat16"));
   } else {
@@ -156,11 +162,11 @@ nb::object items_of(const Element& element) {
   return items;
 }
 
-std::string text_of(const Tensor& tensor) {
+std::string shown(const Tensor& tensor) {
   return "Tensor(" + std::string(name_of(tensor.dtype())) + " " + tensor.shape().to_string() + ")";
 }
 
-std::string text_of(const Element& element) {
+std::string shown(const Element& element) {
   std::string text = "{";
   for (std::size_t i = 0; i < element.size(); ++i)
     text += (i == 0 ? "" : ", ") + element.name(i) + ": " +
@@ -205,10 +211,19 @@ DType dtype_of_name(const std::string& name) {
   return dtype_from_name(plain);
 }
 
+DType dtype_of(nb::handle dtype) {
+  if (nb::isinstance<nb::str>(dtype)) return dtype_of_name(nb::cast<std::string>(dtype));
+  const nb::object name = nb::getattr(dtype, "name", nb::getattr(dtype, "__name__", dtype));
+  return dtype_of_name(nb::cast<std::string>(nb::str(name)));
+}
+
 Shape shape_of(nb::handle dims) {
   if (dims.is_none()) return Shape::unknown_rank();
   std::vector<std::int64_t> extents;
-  for (const std::optional<std::int64_t> dim : nb::cast<ShapeList>(dims))
+  std::vector<std::optional<std::int64_t>> given;
+  if (!nb::try_cast(dims, given))
+    throw nb::type_error("a shape is a list of whole numbers and None, such as [3, 224, None]");
+  for (const std::optional<std::int64_t> dim : given)
     extents.push_back(dim.value_or(Shape::kUnknown));
   return Shape(std::span<const std::int64_t>(extents));
 }
@@ -216,8 +231,11 @@ Shape shape_of(nb::handle dims) {
 Spec spec_of(nb::handle dict) {
   std::vector<ComponentSpec> components;
   for (auto [name, value] : nb::cast<nb::dict>(dict)) {
-    const auto [dtype, shape] = nb::cast<std::pair<std::string, nb::object>>(value);
-    components.push_back({nb::cast<std::string>(name), dtype_of_name(dtype), shape_of(shape)});
+    std::pair<nb::object, nb::object> given;
+    if (!nb::isinstance<nb::tuple>(value) || !nb::try_cast(value, given))
+      throw nb::type_error("a component's spec is (dtype, shape), such as (\"f32\", [3, 8])");
+    components.push_back(
+        {nb::cast<std::string>(name), dtype_of(given.first), shape_of(given.second)});
   }
   return Spec(std::move(components));
 }
@@ -240,7 +258,12 @@ nb::dict dict_of(const Spec& spec) {
 Tensor tensor_of(nb::handle value, bool copy) {
   if (nb::isinstance<Tensor>(value)) return nb::cast<Tensor>(value);
   if (nb::isinstance<nb::bool_>(value)) return Tensor::scalar(nb::cast<bool>(value));
-  if (nb::isinstance<nb::int_>(value)) return Tensor::scalar(nb::cast<std::int64_t>(value));
+  if (nb::isinstance<nb::int_>(value)) {
+    std::int64_t number = 0;
+    if (!nb::try_cast(value, number))
+      throw nb::value_error("a whole number does not fit in 64 bits: give an array of u64");
+    return Tensor::scalar(number);
+  }
   if (nb::isinstance<nb::float_>(value)) return Tensor::scalar(nb::cast<double>(value));
   if (is_text(value)) return Tensor::copy_bytes(bytes_of(value));
   if (nb::isinstance<nb::list>(value) && nb::len(value) > 0 && is_text(value[0])) {
@@ -254,12 +277,27 @@ Tensor tensor_of(nb::handle value, bool copy) {
   }
   if (nb::isinstance<nb::list>(value))
     return tensor_of(nb::module_::import_("numpy").attr("asarray")(value), copy);
-  nb::ndarray<nb::ro, nb::c_contig, nb::device::cpu> array;
-  if (!nb::try_cast(value, array)) {
-    throw nb::type_error(("no tensor can be made of an object of type " +
-                          nb::cast<std::string>(nb::str(value.type().attr("__name__"))) +
-                          ": give a number, text, a list of texts, or an array in host memory")
+  // Arrays of texts, times and objects have no numbers; scalars of numpy are no arrays.
+  const nb::object dtype_given = nb::getattr(value, "dtype", nb::none());
+  const nb::object kind = nb::getattr(dtype_given, "kind", nb::none());
+  const auto refuse = [&](const std::string& what) {
+    throw nb::type_error(("no tensor can be made of " + what +
+                          ": give a number, text, a list of texts (tolist()), or an array of "
+                          "numbers in host memory (astype())")
                              .c_str());
+  };
+  if (nb::isinstance<nb::str>(kind) &&
+      !nb::cast<bool>(nb::str("biuf?V").attr("__contains__")(kind)))
+    refuse("an array of " + nb::cast<std::string>(nb::str(dtype_given)));
+  const nb::object scalar = nb::isinstance<nb::str>(kind)
+                                ? nb::module_::import_("numpy").attr("asarray")(value)
+                                : nb::borrow(value);
+  nb::ndarray<nb::ro, nb::c_contig, nb::device::cpu> array;
+  if (!nb::try_cast(scalar, array)) {
+    refuse(nb::isinstance<nb::str>(kind)
+               ? "an array of " + nb::cast<std::string>(nb::str(dtype_given))
+               : "an object of type " +
+                     nb::cast<std::string>(nb::str(value.type().attr("__name__"))));
   }
   const nb::dlpack::dtype type = array.dtype();
   DType dtype = DType::u8;
@@ -343,7 +381,19 @@ void bind_values(nb::module_& m) {
       .def("__dlpack_device__", [](const Tensor&) { return nb::make_tuple(int{dlpack::kCpu}, 0); })
       .def("__array__", array_of, "dtype"_a = nb::none(), "copy"_a = nb::none(),
            "Returns a numpy array: a view of numbers, or objects of type bytes.")
-      .def("__repr__", [](const Tensor& t) { return text_of(t); });
+      .def(
+          "__eq__",
+          [](const Tensor& t, nb::handle other) {
+            return item_of(t).equal(nb::isinstance<Tensor>(other)
+                                        ? item_of(nb::cast<const Tensor&>(other))
+                                        : nb::borrow(other));
+          },
+          nb::is_operator(), nb::sig("def __eq__(self, other: object, /) -> bool"),
+          "Compares the value of a tensor of volume 1. Raises ValueError for any other.")
+      .def("__bool__", [](const Tensor& t) { return PyObject_IsTrue(item_of(t).ptr()) == 1; })
+      .def("__int__", [](const Tensor& t) { return nb::int_(item_of(t)); })
+      .def("__float__", [](const Tensor& t) { return nb::float_(item_of(t)); })
+      .def("__repr__", [](const Tensor& t) { return shown(t); });
   nb::class_<Element>(m, "Element", doc("Element"))
       .def(
           "__init__",
@@ -354,7 +404,7 @@ void bind_values(nb::module_& m) {
       .def(
           "__getitem__",
           [](const Element& e, const std::string& name) -> Tensor {
-            if (!e.has(name)) throw nb::key_error((name + ": there are " + text_of(e)).c_str());
+            if (!e.has(name)) throw nb::key_error((name + ": there are " + shown(e)).c_str());
             return e[name];
           },
           "name"_a)
@@ -379,7 +429,7 @@ void bind_values(nb::module_& m) {
           },
           nb::sig("def values(self) -> list[Tensor]"))
       .def("items", items_of, nb::sig("def items(self) -> list[tuple[str, Tensor]]"))
-      .def("__repr__", [](const Element& e) { return text_of(e); });
+      .def("__repr__", [](const Element& e) { return shown(e); });
 }
 
 }  // namespace penstock::python

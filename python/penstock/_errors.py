@@ -95,6 +95,8 @@ def make(code: str, text: str, shard: str, offset: int, record: int, length: int
     return error
 
 
-def one_of(iterator: Any) -> Any:
-    """Returns the next object of an iterator, or None at its end."""
-    return next(iterator, None)
+def one_of(iterator: Any) -> tuple[Any, ...]:
+    """Returns the next object of an iterator, alone in a tuple, or () at its end."""
+    for value in iterator:
+        return (value,)
+    return ()

@@ -30,12 +30,23 @@ class Loader:
     threads, ranks or restarts. `options` are those of `Dataset.iterate`.
 
     With a `batch_size`, the loader shards (`rank` of `ranks`) and batches the dataset; without one
-    the dataset makes batches. `pin_memory` copies tensors to pinned memory where CUDA is.
+    the dataset makes batches. `pin_memory` copies tensors to pinned memory where CUDA is. A loop
+    that is left early ends its epoch; a loader has one loop at a time.
     """
+
+    _ELSEWHERE = {
+        "shuffle": "call dataset.shuffle()", "sampler": "call dataset.select()",
+        "collate_fn": "call dataset.map() or padded_batch()", "generator": "give a seed",
+        "num_workers": "give threads", "prefetch_factor": "give slots"}
 
     def __init__(self, dataset: Dataset, batch_size: Optional[int] = None, *, drop_last: bool = False,
                  pin_memory: bool = False, rank: int = 0, ranks: int = 1, seed: int = 0,
                  **options: Any) -> None:
+        for name in options:
+            if name in self._ELSEWHERE:
+                raise TypeError(f"Loader has no {name}: {self._ELSEWHERE[name]}")
+        if not 0 <= rank < ranks:
+            raise InvalidArgument(f"rank must be in [0, {ranks}), not {rank}")
         if batch_size is not None:
             if ranks > 1:
                 dataset = dataset.shard(ranks, rank)
@@ -46,8 +57,10 @@ class Loader:
         self._pin = pin_memory and torch.cuda.is_available()
         self._options = {"seed": seed, "epochs": 1 << 40, **options}
         self._run: Optional[Run] = None
-        self._begun = False  # the current epoch has delivered something, or was restored within
-        self._epoch: Optional[int] = None
+        self._begun = False  # the current epoch is delivered, or was
+        self._over = False  # to its end
+        self._epoch: Optional[int] = None  # chosen for the next loop
+        self._loops = 0
 
     def __len__(self) -> int:
         """The number of batches of an epoch."""
@@ -57,13 +70,14 @@ class Loader:
         return count
 
     def __iter__(self) -> Iterator[dict[str, Value]]:
-        run = self._open()
+        self._loops += 1
+        loop, run = self._loops, self._open()
         if self._begun and self._epoch is None:
             run.next_epoch()
         while self._epoch is not None and run.epoch < self._epoch:
-            run.next_epoch()
-        self._epoch = None
-        self._begun = True
+            if not run.next_epoch():
+                return  # there are not so many epochs
+        self._epoch, self._begun, self._over = None, True, False
         while (batch := run.next()) is not None:
             values = tensors(batch)
             if self._pin:
@@ -72,10 +86,13 @@ class Loader:
             del batch
             yield values
             del values
+            if loop != self._loops:
+                raise RuntimeError("another loop over this loader has begun")
+        self._over = True
 
     def set_epoch(self, epoch: int) -> None:
-        """Chooses the epoch of the next iteration, as DistributedSampler does. Without it epochs
-        follow each other."""
+        """Chooses the epoch of the next loop, as DistributedSampler does. Without it epochs follow
+        each other."""
         run = self._open()
         if epoch < run.epoch or (epoch == run.epoch and self._begun):
             self.close()
@@ -83,14 +100,18 @@ class Loader:
 
     def state_dict(self) -> dict[str, Any]:
         """Returns the position behind the batches that were delivered."""
-        return {**self._open().state_dict(), "within": self._begun}
+        within = self._begun and not self._over
+        return {**self._open().state_dict(), "begun": self._begun, "epoch":
+                self._open().epoch if within and self._epoch is None else self._epoch}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continues there: the next iteration gives the rest of that epoch. The state may come
-        from one rank of this number; `Dataset.restore` takes those of another number."""
+        """Continues there: in the middle of an epoch, the next loop gives its rest. The state is
+        that of this rank; `Dataset.restore` takes those of another number of ranks."""
+        if not {"penstock", "begun", "epoch"} <= state.keys():
+            raise InvalidArgument("this is no result of Loader.state_dict")
         self.close()
         self._run = self.dataset.restore(state["penstock"], **self._options)
-        self._epoch = self._run.epoch if state["within"] else None
+        self._begun, self._epoch = state["begun"], state["epoch"]
 
     def report(self) -> Any:
         """Returns the report of the run."""
@@ -100,7 +121,7 @@ class Loader:
         """Ends the run and its threads."""
         if self._run is not None:
             self._run.close()
-        self._run, self._begun, self._epoch = None, False, None
+        self._run, self._begun, self._over, self._epoch = None, False, False, None
 
     def _open(self) -> Run:
         if self._run is None:

@@ -1,6 +1,8 @@
 """Feeds of devices: host devices here, whose batches go the way of all others."""
 
 import gc
+import threading
+import time
 
 import numpy as np
 import pytest
@@ -56,6 +58,27 @@ def test_memory_outlives_batch_and_feed(dataset):
     del feed
     gc.collect()
     assert tensor.sum() == np.arange(400.0).sum()
+
+
+def test_end_of_a_feed_whose_functions_run():
+    feed = ps.Feed(ps.range(10**6).map(lambda e: e).batch(8), "host:0")
+    feed.next()
+    begin = time.monotonic()
+    del feed
+    assert time.monotonic() - begin < 8  # seconds; ten if it kept the lock from its functions
+
+
+def test_one_export_for_all_threads(dataset):
+    feed = ps.Feed(dataset, "host:0")
+    for batch in iter(feed.next, None):
+        sums = []
+        threads = [threading.Thread(target=lambda: sums.append(np.from_dlpack(batch["x"]).sum())) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert len(sums) == 4 and len(set(sums)) == 1
+        sums.clear()
 
 
 def test_slots_that_are_held(dataset):

@@ -51,7 +51,7 @@ def test_order_for_any_number_of_threads(dataset, threads):
 @pytest.mark.parametrize("stop", [0, 1, 5, 12, 13, 17])
 def test_states_of_all_forms(dataset, stop):
     everything = values(dataset.iterate(seed=3, epochs=2))
-    run = dataset.iterate(seed=3, epochs=2)
+    run = dataset.iterate(seed=3, epochs=2, exact_state=True)
     for _ in range(stop):
         next(run)
     state = run.state()
@@ -84,6 +84,11 @@ def test_state_of_another_graph_is_refused(dataset):
         ps.range(99).batch(8).restore(state)
     with pytest.raises(ps.DataLoss):
         dataset.restore(state[:-2])
+    run = dataset.iterate(seed=2)
+    first = next(run)["value"].tolist()
+    with pytest.raises(ps.DataLoss):
+        run.restore(state[:-2])
+    assert [first] + values(run) == values(dataset.iterate(seed=2))  # it is where it was
 
 
 def test_wrong_names_and_types(dataset):
@@ -198,8 +203,13 @@ def test_interrupt_within_a_wait(run_python):
 import os, signal, threading, time
 import penstock as ps
 gate = threading.Event()
-run = ps.range(6).map(lambda e: e if e["value"].item() != 2 or gate.wait() else e).iterate(threads=1)
-assert [next(run)["value"].item() for _ in range(2)] == [0, 1]
+gate.set()
+dataset = ps.range(6).map(lambda e: e if gate.wait() else e)
+with dataset.iterate() as run:
+    assert [next(run)["value"].item() for _ in range(2)] == [0, 1]
+    state = run.state()
+gate.clear()
+run = dataset.restore(state)
 sent = []
 def interrupt():
     time.sleep(0.3)
@@ -227,6 +237,57 @@ next(run)
 print("ends")
 """)
     assert (result.returncode, result.stdout, result.stderr) == (0, "ends\n", "")
+
+
+def test_end_of_the_interpreter_amid_functions_and_threads(run_python):
+    result = run_python("""
+import threading, time
+import penstock as ps
+def slow(element):
+    time.sleep(0.5)
+    return element
+run = ps.range(100).map(slow).iterate(close_deadline_ms=1, threads=2)
+feed = ps.Feed(ps.range(1000).map(slow).batch(100), "host:0")
+for call in (run.next, feed.next, lambda: list(ps.range(10**9).batch(2))):
+    threading.Thread(target=call, daemon=True).start()
+time.sleep(0.2)
+print("ends")
+""")
+    assert (result.returncode, result.stdout) == (0, "ends\n"), result
+
+
+def test_interrupt_that_a_function_sees(run_python):
+    result = run_python("""
+import os, signal, threading
+import penstock as ps
+def numbers():
+    for i in range(6):
+        if i == 3 and again:
+            os.kill(os.getpid(), signal.SIGINT)
+            for _ in range(1000):
+                pass
+        yield {"value": i}
+again = False
+dataset = ps.generate(numbers, {"value": ("i64", [])}).shuffle(buffer=2)
+run = dataset.iterate()
+state = [next(run), run.state()][1]
+again = True
+try:
+    print([e["value"].item() for e in dataset.restore(state)])
+except KeyboardInterrupt:
+    print("interrupted")
+""")
+    assert result.stdout == "interrupted\n", result
+
+
+def test_name_that_is_no_utf8(tmp_path):
+    folder = os.fsencode(tmp_path) + b"/\xff"
+    os.mkdir(folder)
+    with open(folder + b"/a.jpg", "wb") as file:
+        file.write(b"no image")
+    with pytest.raises(ps.DataLoss, match=r"xff") as caught:
+        next(ps.images(str(tmp_path)).map(ps.decode_image().resize(8)).iterate())
+    assert caught.value.shard.endswith("a.jpg")
 
 
 def test_child_of_fork_is_refused(run_python):

@@ -51,6 +51,24 @@ class TestFunctions:
         assert flat(ps.range(1000).map(add, batched=True)) == list(range(1, 1001))
         assert len(calls) < 1000 and sum(calls) == 1000
 
+    def test_component_that_a_batched_function_forgets(self):
+        run = ps.range(100).map(lambda b: {}, batched=True, adds={"b": ("i64", [])}).batch(10).iterate()
+        with pytest.raises(ps.UserError, match="returned no component b"):
+            next(run)
+        added = ps.range(100).map(lambda b: {"b": np.asarray(b["value"]) * 2}, batched=True, adds={"b": ("i64", [])})
+        assert [(e["value"].item(), e["b"].item()) for e in added] == [(i, 2 * i) for i in range(100)]
+
+    def test_dtypes_of_other_libraries(self):
+        for dtype in ("f32", "float32", np.float32, np.dtype("float32"), "torch.float32"):
+            assert ps.range(3).map(lambda e: e, output={"x": (dtype, [3])}).spec == {"x": ("f32", (3,))}
+        for spec in ({"x": "f32"}, {"x": ("f32", "i64")}, {"x": ("f32", 3)}, {"x": ("f32", [3], 1)}):
+            with pytest.raises(TypeError, match="such as"):
+                ps.range(3).map(lambda e: e, output=spec)
+
+    def test_truth_of_a_tensor(self):
+        odd = ps.range(6).map(lambda e: {"odd": e["value"].item() % 2 == 1}, adds={"odd": ("bool", [])})
+        assert flat(odd.filter(lambda e: e["odd"])) == flat(odd.filter(lambda e: e["odd"] == True)) == [1, 3, 5]
+
     def test_map_of_a_batch(self):
         dataset = ps.range(10).batch(5).map(lambda b: {"value": np.asarray(b["value"]) * 2})
         assert [b["value"].tolist() for b in dataset.iterate()] == [[0, 2, 4, 6, 8], [10, 12, 14, 16, 18]]
@@ -125,6 +143,13 @@ class TestFunctions:
         assert next(run)["value"].item() == 1
         with pytest.raises(ps.UserError, match="OSError: gone"):
             next(run)
+
+    def test_generator_of_none(self):
+        run = ps.generate(lambda: [{"value": 1}, None, {"value": 2}], {"value": ("i64", [])}).iterate()
+        assert next(run)["value"].item() == 1
+        with pytest.raises(ps.UserError, match="NoneType"):
+            next(run)
+        assert next(run)["value"].item() == 2
 
     @pytest.mark.parametrize("returned, says", [
         (3, "type int, not a dict"), ({"value": object()}, "of type object"),
@@ -266,7 +291,7 @@ def test_docstrings_are_the_comments_of_the_headers(tmp_path):
     own = {"Iterator::" + name for name in (
         "restore", "set_state", "get_state", "state_dict", "load_state_dict", "close")}
     own |= {"StagedBatch::keys", "StagedBatch::device", "Tensor::tolist", "Report::lock", "Pipeline::iterate", "from_arrow", "Element::get",
-            "Element::keys", "Element::values", "Element::items"}
+            "Element::keys", "Element::values", "Element::items", "Feed::close"}
     missing = []
     texts = set(comments.values())
     for name, value in public():
@@ -278,6 +303,10 @@ def test_docstrings_are_the_comments_of_the_headers(tmp_path):
     assert missing == []
     assert comments["Dataset::shuffle"].splitlines()[0] in ps.Dataset.shuffle.__doc__
     assert "reshuffle: True: a new order" in ps.Dataset.shuffle.__doc__
+    assert "deviation: of the same values" in ps.ImageOps.normalize.__doc__
+    assert "max_scale: share of the area" in ps.ImageOps.random_resized_crop.__doc__
+    assert "written when" not in ps.Dataset.cache.__doc__ and "`file`.partial" in ps.Dataset.cache.__doc__
+    assert "`batched` it takes many" in ps.Dataset.map.__doc__
 
 
 def test_every_stage_of_the_header_is_there():

@@ -72,6 +72,35 @@ def test_state_within_and_between_epochs(dataset, stop):
     assert rest[:12 - stop] == everything[stop:]
 
 
+def test_state_after_a_whole_epoch(dataset):
+    loader = loaders.Loader(dataset, 8, seed=4)
+    epochs = [epoch(loader) for _ in range(2)]
+    loader = loaders.Loader(dataset, 8, seed=4)
+    assert epoch(loader) == epochs[0]
+    again = loaders.Loader(dataset, 8, seed=4)
+    again.load_state_dict(loader.state_dict())
+    assert epoch(again) == epochs[1]
+    chosen = loaders.Loader(dataset, 8, seed=4)
+    chosen.set_epoch(1)
+    again.load_state_dict(chosen.state_dict())
+    assert epoch(again) == epochs[1]
+
+
+def test_misuse(dataset):
+    loader = loaders.Loader(dataset, 8)
+    with pytest.raises(RuntimeError, match="another loop"):
+        list(zip(loader, loader))
+    with pytest.raises(TypeError, match="no shuffle: call dataset.shuffle"):
+        loaders.Loader(dataset, 8, shuffle=True)
+    with pytest.raises(ps.InvalidArgument, match=r"rank must be in \[0, 2\), not 2"):
+        loaders.Loader(dataset, 8, rank=2, ranks=2)
+    with pytest.raises(ps.InvalidArgument, match="no result of"):
+        loader.load_state_dict({})
+    short = loaders.Loader(dataset, 8, epochs=2)
+    short.set_epoch(7)
+    assert epoch(short) == []
+
+
 def test_tensors_share_memory_and_texts_are_lists():
     dataset = ps.tensors({"x": torch.arange(8000, dtype=torch.float32).reshape(80, 100), "t": ["a"] * 80})
     batch = next(iter(loaders.Loader(dataset, 4)))

@@ -116,10 +116,45 @@ def test_rows_by_index():
         len(ps.Tensor(3))
 
 
-@pytest.mark.parametrize("value", [object(), np.zeros(3, np.complex64), None, ["a", 1]])
+@pytest.mark.parametrize("value", [
+    object(), np.zeros(3, np.complex64), None, ["a", 1], np.array(["a"]), np.datetime64("2020-01-01"),
+    np.zeros(3, ">i4"), np.array([object()])])
 def test_values_that_no_tensor_holds(value):
     with pytest.raises(TypeError):
         ps.Tensor(value)
+
+
+def test_numbers_that_do_not_fit():
+    assert ps.Tensor(2**63 - 1).item() == 2**63 - 1
+    with pytest.raises(ValueError, match="64 bits"):
+        ps.Tensor(2**63)
+    assert ps.Tensor(np.array([2**63], np.uint64)).tolist() == [2**63]
+
+
+@pytest.mark.parametrize("scalar, dtype", [
+    (np.float32(1.5), "f32"), (np.int8(-3), "i8"), (np.bool_(True), "bool"), (True, "bool"), (2, "i64"),
+    (1.5, "f64"), (np.array(7, np.uint16), "u16")])
+def test_scalars(scalar, dtype):
+    tensor = ps.Tensor(scalar)
+    assert (tensor.dtype, tensor.shape) == (dtype, ()) and tensor == scalar and tensor.item() == scalar
+    assert float(tensor) == float(scalar) and bool(tensor) == bool(scalar) and int(tensor) == int(scalar)
+
+
+def test_comparisons_of_several_values_are_refused():
+    tensor = ps.Tensor(np.arange(3))
+    for compare in (lambda: tensor == 3, lambda: bool(tensor), lambda: int(tensor)):
+        with pytest.raises(ValueError, match="not one value"):
+            compare()
+    assert ps.Tensor("a") == b"a" and ps.Tensor(3) != 4
+
+
+def test_strided_views():
+    tensor = ps.Tensor(np.arange(24, dtype=np.float16).reshape(2, 3, 4))
+    rows = next(ps.tensors({"x": np.arange(12).reshape(3, 4).T}).batch(4).iterate())["x"]
+    for each in (tensor[1], rows[2], rows):
+        assert np.asarray(each).tolist() == each.tolist()
+    with pytest.raises(BufferError, match="host memory"):
+        tensor.__dlpack__(dl_device=(2, 0))
 
 
 def test_ragged_values_and_offsets():
@@ -178,9 +213,43 @@ class TestArrow:
         assert dataset.spec == {"x": ("i16", (3,))}
         assert [e["x"].tolist() for e in dataset.iterate()] == [[3, 4, 5], [6, 7, 8], [9, 10, 11]]
 
+    @pytest.mark.parametrize("kind", [pa.list_, pa.large_list])
+    def test_lists_of_one_length(self, kind):
+        table = self.pa.table({"x": self.pa.array([[i, i + 1] for i in range(9)], kind(self.pa.int32()))}).slice(3)
+        dataset = ps.from_arrow(table)
+        assert dataset.spec == {"x": ("i32", (2,))}
+        assert [e["x"].tolist() for e in dataset.iterate()] == [[i, i + 1] for i in range(3, 9)]
+
+    def test_string_views(self):
+        texts = ["short", "", "a text of more than twelve bytes", "twelve bytes", "thirteen byte"]
+        column = self.pa.array(texts, self.pa.string_view())
+        dataset = ps.from_arrow(self.pa.table({"s": column}).slice(1))
+        assert [e["s"].item().decode() for e in dataset.iterate()] == texts[1:]
+
+    def test_table_of_many_chunks(self):
+        table = self.pa.concat_tables([self.pa.table({"x": [k]}) for k in range(2500)])
+        assert sum(e["x"].item() for e in ps.from_arrow(table).iterate()) == 2499 * 1250
+
+    def test_data_set_of_hugging_face(self):
+        table = self.pa.table({"x": range(10)})
+
+        class Dataset:
+            def with_format(self, name):
+                assert name == "arrow"
+                return table
+
+        Dataset.__getitem__ = lambda self, rows: table[rows]
+        with pytest.raises(TypeError, match="__arrow_c_stream__"):
+            ps.from_arrow([1, 2])
+        assert len(list(ps.from_arrow(Dataset()))) == 10
+
+    def test_columns_of_one_name_are_refused(self):
+        with pytest.raises(ps.InvalidArgument, match="there twice"):
+            ps.from_arrow(self.pa.table([[1], [2]], names=["x", "x"]))
+
     @pytest.mark.parametrize("column, says", [
         ([1, None], "null"), (["a", None], "null"), ([{"y": 1}, None], "null"),
-        ([[1], [2, 3]], "lists of different lengths")])
+        ([[1], [2, 3]], "lists of different lengths"), ([[1, None]], "null")])
     def test_columns_that_are_refused(self, column, says):
         with pytest.raises(ps.InvalidArgument, match=f"column x .*{says}"):
             ps.from_arrow(self.pa.table({"x": column}))

@@ -50,7 +50,8 @@ UsageError unexpected(const CLI::App& program) {
   const std::string word = left.empty() ? "" : left.front();
 #if !PENSTOCK_HAVE_TRAINER
   for (const char* other : {"train", "evaluate", "predict", "cluster"})
-    if (word == other) return UsageError("this penstock was built without its trainer, which has " + word);
+    if (word == other)
+      return UsageError("this penstock was built without its trainer, which has " + word);
 #endif
   for (const CLI::App* other : app.get_subcommands({})) known.push_back(other->get_name());
   if (known.empty()) return UsageError("unexpected argument " + in_quotes(word));
@@ -81,13 +82,14 @@ int run(int argc, char** argv) {
   program.require_subcommand(0, 1);
   program.footer("Run 'penstock help SUBCOMMAND' for details.");
   std::vector<std::unique_ptr<Command>> commands;
-  for (const auto make :
-       {make_profile, make_explain, make_inspect, make_verify, make_check_determinism, make_replay,
-        make_synth, make_pack, make_unpack,
+  for (const auto make : {
+         make_profile, make_explain, make_inspect, make_verify, make_check_determinism, make_replay,
+             make_synth, make_pack, make_unpack,
 #if PENSTOCK_HAVE_TRAINER
-        make_train, make_evaluate, make_predict, make_cluster,
+             make_train, make_evaluate, make_predict, make_cluster,
 #endif
-        make_serve, make_report})
+             make_serve, make_report
+       })
     commands.push_back(make(program));
   try {
     program.parse(words_of(program, argc, argv));

@@ -106,7 +106,8 @@ Status BatchResults::no_slot() const {
   return Error(ErrorCode::resource_exhausted,
                "all " + std::to_string(slots_->made()) +
                    " batch slots are held by the caller, and the memory budget has no room for "
-                   "another; release a batch before asking for the next",
+                   "another; release a batch before asking for the next: copy what is kept, or "
+                   "raise memory_bytes",
                Provenance{{}, -1, -1, owner_.label});
 }
 
