@@ -137,9 +137,10 @@ nb::object array_of(nb::handle self, nb::handle dtype, nb::handle copy) {
   if (tensor.dtype() == DType::bytes) {
     array = numpy.attr("array")(list_of(tensor), "dtype"_a = "object");
   } else if (tensor.dtype() == DType::bf16) {
-    const Tensor rows = tensor.contiguous() ? tensor : tensor.clone();
-    const Tensor bits(DType::u16, rows.shape(), const_cast<std::byte*>(rows.data()),
-                      buffer_of(nb::cast(rows), nullptr, 0));
+    const nb::object rows = nb::cast(tensor.contiguous() ? tensor : tensor.clone());
+    const auto& kept = *nb::inst_ptr<Tensor>(rows);  // small values lie in the object
+    const Tensor bits(DType::u16, kept.shape(), const_cast<std::byte*>(kept.data()),
+                      buffer_of(rows, nullptr, 0));
     array = numpy.attr("asarray")(nb::cast(bits))
                 .attr("view")(nb::module_::import_("ml_dtypes").attr("bfloat16"));
   } else {

@@ -71,7 +71,8 @@ StagingState::Taken Feed::Impl::take(Tower& tower, const std::function<void()>& 
 std::optional<StagedBatch> Feed::Impl::next(int number, const std::function<void()>& waiting) {
   Tower& tower = named(number);
   if (ended(number)) return std::nullopt;
-  StagingState::Taken taken = take(tower, waiting);  // errors that it throws have no place
+  StagingState::Taken taken =
+      take(tower, waiting);  // errors that it throws have no place in the order
   if (taken.over) {
     tower.over.store(true, std::memory_order_release);
     if (taken.error.ok()) return std::nullopt;

@@ -11,6 +11,7 @@ tools/wheel.sh
 environment=build/wheel-env
 rm -rf $environment
 "${PYTHON:-python3}" -m venv $environment
-$environment/bin/pip install --quiet build/wheels/*.whl numpy==2.4.6 pyarrow==26.0.1 pytest==9.2.0 mypy==2.4.1 "$@" || exit 75
+$environment/bin/pip install --quiet numpy==2.4.6 pyarrow==26.0.1 ml_dtypes==0.6.0 pytest==9.2.0 mypy==2.4.1 "$@" || exit 75
+$environment/bin/pip install --quiet --no-deps --no-index build/wheels/*.whl
 $environment/bin/mypy --strict --cache-dir build/wheel-env/mypy examples/python/*.py
 $environment/bin/python -B -m pytest -q -p no:cacheprovider tests/python

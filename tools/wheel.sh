@@ -2,7 +2,7 @@
 # Builds the Python wheel, with all libraries that it needs inside: tools/wheel.sh [CMAKE_OPTION=VALUE...]
 #
 # The wheel goes to build/wheels. PYTHON is the interpreter that it is for. Its tools come from PyPI, into
-# build/wheel-tools; Exits with 75 if they could not be downloaded.
+# build/wheel-tools; exits with 75 if they could not be downloaded.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

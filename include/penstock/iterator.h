@@ -152,9 +152,9 @@ class Iterator {
   /// the end, again and again until `next_epoch`. After `cancel`, after one error too many, or once
   /// a file has changed, it returns an error that says so, once, and then the end.
   Next next();
-  /// Waits like `next`, but about so long at most. Returns nothing if no element has come by then;
-  /// the next call continues to wait. A caller that must look at something else meanwhile,
-  /// such as signals, calls this again and again. An epoch that is opened is not interrupted.
+  /// Waits like `next`, but for at most about `time`. Returns nothing if no element has come by
+  /// then; the next call continues to wait. A caller that must look at something else meanwhile,
+  /// such as signals, calls this again and again. The opening of an epoch is not interrupted.
   std::optional<Next> next_within(std::chrono::milliseconds time);
 
   /// The input iterator of a range-based loop; see `begin`.

@@ -27,8 +27,8 @@ struct Pipeline {
 /// Throws Error{invalid_argument} for a mistake in the text, with its line and field, and for
 /// `on_device`, which leaves work to a device. Also throws the errors of the sources.
 Pipeline parse_pipeline(const std::string& toml, const std::string& name = "pipeline");
-/// Reads a pipeline from a file of at most 1 MiB, like `parse_pipeline`. Throws Error{not_found} if
-/// there is no such file.
+/// Reads a pipeline from a file of at most 1 MiB, like `parse_pipeline`. Throws Error{not_found |
+/// unavailable} if the file can't be read.
 Pipeline read_pipeline(const std::string& path);
 
 }  // namespace penstock

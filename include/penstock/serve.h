@@ -30,11 +30,11 @@ struct ServeOptions {
   /// Threads that compute, for each run that is served; 0: as many as the process may use.
   int threads = 0;
   /// Bytes for everything in flight; 0: a quarter of the container's memory, at most 2 GiB. Each
-  /// run has a fixed share of it, whether there are other runs or not.
+  /// run has a fixed share of it, of 1 MiB at least, whether there are other runs or not.
   std::uint64_t memory_bytes = 0;
   /// Bytes of these that keep elements for other runs of the same graph, seed and epoch. Each
-  /// element is made once, for the run that asks first. It must leave some memory for the rest. 0:
-  /// every run has its own elements made.
+  /// element is made once, for the run that asks first. It must leave 1 MiB for each run. 0: every
+  /// run has its own elements made.
   std::uint64_t cache_bytes = 0;
   /// Runs at once; the worker refuses more.
   int most_runs = 4;
@@ -77,8 +77,8 @@ class InputServer {
 ///     while (!stopped) std::this_thread::sleep_for(100ms);
 ///
 /// Throws Error{invalid_argument} if the address is not loopback and `security` is incomplete.
-/// Throws Error{unavailable} if it can't listen there, and Error{not_found} where gRPC's module is
-/// missing.
+/// Throws Error{resource_exhausted} for less memory than its runs need, Error{unavailable} if it
+/// can't listen there, and Error{not_found} where gRPC's module is missing.
 std::unique_ptr<InputServer> serve(Dataset dataset, ServeOptions options = {});
 
 /// Returns the file system of that name ("pread", "io_uring", "mmap") for the files below `folder`

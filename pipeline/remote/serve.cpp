@@ -39,12 +39,12 @@ class Server final : public InputServer {
     const RunOptions usual{.memory_bytes = own.memory_bytes};
     const std::uint64_t all = compile(range(1), usual).memory_limit();
     const auto runs = static_cast<std::uint64_t>(own.most_runs);
-    const std::uint64_t least = own.cache_bytes + runs * kLeastForRun;
-    if (all < least)
+    const std::uint64_t least = runs * kLeastForRun;
+    if (all < least || all - least < own.cache_bytes)
       throw Error(ErrorCode::resource_exhausted,
-                  "a worker of " + std::to_string(runs) + " runs at a time with a cache of " +
-                      std::to_string(own.cache_bytes) + " bytes needs at least " +
-                      std::to_string(least) + " bytes, and its memory budget is " +
+                  "a worker of " + std::to_string(runs) + " runs at a time needs at least " +
+                      std::to_string(least) + " bytes beside its cache of " +
+                      std::to_string(own.cache_bytes) + ", and its memory budget is " +
                       std::to_string(all));
     if (own.cache_bytes > 0) served_.cache = std::make_unique<ElementCache>(own.cache_bytes);
     own.memory_bytes = (all - own.cache_bytes) / runs;

@@ -142,10 +142,10 @@ ShardIndex scan(File& file, const Limits& limits) {
     refuse(file, 0, cause);
   };
   if (size < kHeaderBytes + kIndexHead + kFooterBytes)
-    refuse_start("not such a file, or it is cut off");
+    refuse_start("no file of image records, or one that is cut off");
   file.read_exactly(0, header);
   const auto kind = parse_header(file, header);
-  if (!kind) refuse_start("not such a file, or its header is damaged");
+  if (!kind) refuse_start("no file of image records, or one with a damaged header");
   file.read_exactly(size - kFooterBytes, footer);
   const auto offset = load<std::uint64_t>(footer, 0);
   const auto bytes = load<std::uint64_t>(footer, 8);

@@ -132,7 +132,7 @@ std::optional<std::uint64_t> Walker::another() {
 }
 
 Error Walker::damaged(const std::string& how) const {
-  return Error(ErrorCode::data_loss, (at_ == 0 ? "not a tar archive, or " : "") + how);
+  return Error(ErrorCode::data_loss, (whole_ && at_ == 0 ? "not a tar archive, or " : "") + how);
 }
 
 Error Walker::truncated() const {

@@ -125,7 +125,7 @@ TEST(Usage, NamesWhatIsWrongAndWhere) {
       {{"verify", folder / "none"}, 1, "No such file"},
       {{"serve", "--memory", "1"},
        1,
-       "a worker of 4 runs at a time with a cache of 0 bytes needs at least 4194304 bytes"},
+       "a worker of 4 runs at a time needs at least 4194304 bytes beside its cache of 0"},
       {{"synth"}, 2, "OUT"},
       {{"synth", folder / "x", "--format", "rar"}, 2, "there is no format \"rar\""},
       {{"synth", folder / "x", "--fault", "flip"}, 2, "needs --corrupt (--fault)"},

@@ -265,6 +265,10 @@ class TestSources:
             ps.decode_image().random_resized_crop(16).random_flip().normalize(dtype="bf16", layout="hwc")).batch(4)
         assert dataset.spec["image"] == ("bf16", (None, 16, 16, 3))
         assert sum(batch.valid_rows for batch in dataset.iterate(seed=1)) == 20
+        pytest.importorskip("ml_dtypes")
+        image = next(dataset.iterate(seed=1))["image"]
+        assert np.asarray(image).shape == (4, 16, 16, 3) and str(np.asarray(image).dtype) == "bfloat16"
+        assert np.asarray(image[0][0][0]).astype(np.float64).tolist() == image[0][0][0].tolist()  # within the object
 
     def test_missing_files(self):
         for source in (ps.tar, ps.tfrecord, ps.text_lines, ps.npy, ps.csv, ps.cifar10, ps.image_records, ps.idx):

@@ -81,6 +81,8 @@ def test_bfloat16_through_dlpack_alone():
     assert bf16.dtype == "bf16"
     assert torch.equal(torch.from_dlpack(bf16), torch.arange(300, dtype=torch.bfloat16))
     assert bf16[3].item() == 3.0
+    array = np.asarray(ps.Tensor(torch.arange(12, dtype=torch.bfloat16).reshape(3, 4))[1])
+    assert str(array.dtype) == "bfloat16" and array.astype(np.float32).tolist() == [4, 5, 6, 7]
     with pytest.raises(BufferError):
         memoryview(bf16)
 

@@ -1,5 +1,6 @@
 """The wheel as it is installed: its program, its libraries, and states that others wrote."""
 
+import json
 import pathlib
 import subprocess
 import sys
@@ -54,8 +55,9 @@ def test_command(installed):
     command = pathlib.Path(sys.executable).parent / "penstock"
     assert run(command, "--version").startswith(ps.__version__ + "\n")
     assert "100 elements" in run(command, "profile", "--synthetic", "count=100,bytes=8")
-    refused = subprocess.run([command, "train"], capture_output=True, text=True, timeout=60, check=False)
-    assert refused.returncode == 2 and "built without its trainer" in refused.stderr
+    for words in (["train"], ["train", "--model", "resnet50"]):
+        refused = subprocess.run([command, *words], capture_output=True, text=True, timeout=60, check=False)
+        assert refused.returncode == 2 and "no subcommand train: this penstock was built without" in refused.stderr
 
 
 def test_states_of_the_program_and_of_python(program, tmp_path):
@@ -71,10 +73,42 @@ def test_states_of_the_program_and_of_python(program, tmp_path):
     ps.save_state(state, resumed.state())
     run(program, "profile", "--pipeline", file, "--state", state, "--digests", digests)
     rest = digests.read_text().splitlines()
+    ps.save_state(state, resumed.state())
+    refused = subprocess.run([program, "profile", "--pipeline", file, "--seed", "6", "--state", state, "--digests",
+                              tmp_path / "d"], capture_output=True, text=True, timeout=60, check=False)
+    assert refused.returncode == 2 and "saved with seed 5, not 6" in refused.stderr
     run(program, "profile", "--pipeline", file, "--state", tmp_path / "other", "--digests", digests)
     whole = digests.read_text().splitlines()
     # A line begins with the place of its batch, which the program counts from where it began.
     assert [line.split()[2:] for line in rest] == [line.split()[2:] for line in whole[7:]] and len(rest) == 6
+
+
+def test_states_of_two_ranks_for_the_program(program, tmp_path):
+    def shard(count, index):
+        file = tmp_path / f"{index}-of-{count}.toml"
+        file.write_text(PIPELINE.replace('kind = "batch"\nsize = 8', f'''kind = "shard"
+count = {count}
+index = {index}
+[[stages]]
+kind = "batch"
+size = 2''').replace("seed = 5", ""))
+        return file
+
+    states, seen = [tmp_path / f"state{rank}" for rank in range(2)], 0
+    for rank, state in enumerate(states):
+        with ps.Dataset.from_toml(shard(2, rank)).iterate(seed=9) as rank_run:
+            seen += sum(next(rank_run).valid_rows for _ in range(6))
+            ps.save_state(state, rank_run.state())
+    rest = 0
+    for rank in range(4):
+        digests = tmp_path / f"digests{rank}"
+        words = ["profile", "--pipeline", shard(4, rank), "--resume-from", *states, "--state", tmp_path / f"r{rank}",
+                 "--digests", digests]
+        run(program, *words, "--batches", 1)
+        report = json.loads(run(program, *words, "--json", "-"))
+        assert report["seed"] == 9
+        rest += sum(int(line.split()[2]) for line in digests.read_text().splitlines())
+    assert seen == 24 and seen + rest == 100
 
 
 def test_example(photographs, tmp_path):

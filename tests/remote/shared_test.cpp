@@ -321,7 +321,7 @@ TEST_F(Shared, FailedElements) {
 
 TEST_F(Shared, CacheOfAllMemory) {
   Made made;
-  expect_error(ErrorCode::resource_exhausted, "with a cache of 268435456 bytes needs at least",
+  expect_error(ErrorCode::resource_exhausted, "beside its cache of 268435456,",
                [&] { serve_by(made_of(8, made).batch(4), 256 << 20); });
 }
 

@@ -152,7 +152,7 @@ TEST_F(OtherFormats, Text) {
       ASSERT_EQ(records.size(), 1U);
       EXPECT_THAT(records[0].error->cause(), testing::StartsWith("not a TFRecord file"));
     }
-    test::expect_error(ErrorCode::data_loss, "not such a file",
+    test::expect_error(ErrorCode::data_loss, "no file of image records",
                        [&] { make_image_records_source({"x"}, options<FileOptions>()); });
   }
 }

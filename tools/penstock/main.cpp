@@ -38,6 +38,12 @@ UsageError unexpected(const CLI::App& program) {
   while (!chosen->get_subcommands().empty()) chosen = chosen->get_subcommands().front();
   const CLI::App& app = *chosen;
   const std::vector<std::string> left = program.remaining(true);
+#if !PENSTOCK_HAVE_TRAINER
+  for (const char* other : {"train", "evaluate", "predict", "cluster"})
+    if (!left.empty() && left.front() == other)
+      return UsageError("there is no subcommand " + left.front() +
+                        ": this penstock was built without its trainer");
+#endif
   const auto is_flag = [](const std::string& word) { return word.starts_with('-'); };
   const auto flag = std::ranges::find_if(left, is_flag);
   std::vector<std::string> known;
@@ -48,11 +54,6 @@ UsageError unexpected(const CLI::App& program) {
     return UsageError("there is no flag " + name + suggestion(name, known));
   }
   const std::string word = left.empty() ? "" : left.front();
-#if !PENSTOCK_HAVE_TRAINER
-  for (const char* other : {"train", "evaluate", "predict", "cluster"})
-    if (word == other)
-      return UsageError("this penstock was built without its trainer, which has " + word);
-#endif
   for (const CLI::App* other : app.get_subcommands({})) known.push_back(other->get_name());
   if (known.empty()) return UsageError("unexpected argument " + in_quotes(word));
   return UsageError("there is no subcommand " + word + suggestion(word, known));

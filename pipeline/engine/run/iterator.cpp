@@ -227,7 +227,9 @@ Next Iterator::next() {
   return *next_until(Position::Deadline::max());
 }
 std::optional<Next> Iterator::next_within(std::chrono::milliseconds time) {
-  return next_until(std::chrono::steady_clock::now() + time);
+  const auto now = std::chrono::steady_clock::now();
+  return next_until(time < Position::Deadline::max() - now ? now + time
+                                                           : Position::Deadline::max());
 }
 std::optional<Next> Iterator::next_until(std::chrono::steady_clock::time_point deadline) {
   if (impl_ && impl_->at_home()) return impl_->next(deadline);

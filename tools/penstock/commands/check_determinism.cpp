@@ -73,7 +73,8 @@ class CheckDeterminism final : public Command {
               {"seed", one.seed},
               {"first_difference", nullptr}};
     std::string text = plural(result.batches, "batch", "batches") + " of " +
-                       plural(result.elements, "element", "elements") + " are the same with " +
+                       plural(result.elements, "element", "elements") +
+                       (result.batches == 1 ? " is the same with " : " are the same with ") +
                        std::to_string(one.threads) + " and " + std::to_string(two.threads) +
                        " threads";
     if (result.errors > 0)

@@ -67,7 +67,9 @@ class Replay final : public Command {
     if (at_.empty() == record_.empty()) throw UsageError("give either --at or --record");
     std::vector<std::string> made;
     if (!dump_.empty()) made.push_back(dump_.at(1));
-    check_distinct({{"--json", json_}, {"--raw", raw_}});
+    check_distinct({{"--json", json_},
+                    {"--raw", raw_},
+                    {"--dump", dump_.empty() ? std::string() : dump_.at(1)}});
     for (const std::string& path : {json_, raw_}) check_output(path, made);
     const PipelineSpec spec = flags_.finish();
     Json json;

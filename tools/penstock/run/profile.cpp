@@ -31,6 +31,12 @@ double expected_batches(const Dataset& dataset, const RunOptions& run, std::uint
   return expected;
 }
 
+UsageError other_seed(std::uint64_t saved, std::uint64_t wanted, const std::string& file) {
+  return UsageError(
+      "the state was saved with seed " + std::to_string(saved) + ", not " + std::to_string(wanted),
+      file);
+}
+
 }  // namespace
 
 Progress start_of(const ProfileOptions& options, const PipelineSpec& spec, std::uint64_t seed) {
@@ -44,9 +50,7 @@ Progress start_of(const ProfileOptions& options, const PipelineSpec& spec, std::
   if (saved->foreign) {
     saved->seed = seed;
   } else if (spec.run.has("seed") && saved->seed != seed) {
-    throw UsageError("the state was saved with seed " + std::to_string(saved->seed) + ", not " +
-                         std::to_string(seed),
-                     options.state_file);
+    throw other_seed(saved->seed, seed, options.state_file);
   }
   return *std::move(saved);
 }
@@ -61,13 +65,12 @@ std::vector<std::string> positions_of(const std::vector<std::string>& files,
   for (const std::string& file : files) {
     const std::optional<Progress> saved = load_progress(file);
     if (!saved) throw Error(ErrorCode::not_found, "there is no state", {.shard = file});
-    if (spec.run.has("seed") && saved->seed != start.seed)
-      throw UsageError("the state was saved with seed " + std::to_string(saved->seed) + ", not " +
-                           std::to_string(start.seed),
-                       file);
+    start.foreign = start.foreign || saved->foreign;
+    if (spec.run.has("seed") && !saved->foreign && saved->seed != start.seed)
+      throw other_seed(saved->seed, start.seed, file);
     positions.push_back(saved->iterator);
     if (&file != &files.front()) continue;
-    start.seed = saved->seed;
+    if (!saved->foreign) start.seed = saved->seed;
     start.epoch = saved->epoch;
     start.batch = saved->batch;
   }
@@ -91,15 +94,17 @@ void check_same(const Progress& start, const Iterator& restored) {
 }
 
 /// Restores `start` or the positions of other consumers, if there are any. Completes `start` if
-/// another program saved it.
+/// another program saved it. Throws UsageError if that has another seed than `seed`.
 Iterator iterator_of(const Dataset& dataset, Progress& start, const RunOptions& run,
-                     const std::vector<std::string>& others, const std::string& state_file) {
+                     const std::vector<std::string>& others, const std::string& state_file,
+                     std::optional<std::uint64_t> seed) {
   if (start.iterator.empty() && others.empty()) return dataset.iterate(run);
   try {
     Iterator restored = start.iterator.empty() ? dataset.restore(others, run)
                                                : dataset.restore(start.iterator, run);
     if (start.foreign) {
       const Stats stats = restored.stats();
+      if (seed && *seed != stats.seed) throw other_seed(stats.seed, *seed, state_file);
       start.seed = stats.seed;
       start.epoch = stats.epoch;
     } else if (!start.iterator.empty()) {
@@ -188,8 +193,14 @@ Report run_profile(const PipelineSpec& spec, const ProfileOptions& options,
     report.resumed_batches = start.batches;
     report.resumed_elements = start.elements;
   }
-  Iterator made = iterator_of(dataset, start, run, others, options.state_file);
+  Iterator made = iterator_of(dataset, start, run, others, options.state_file,
+                              spec.run.has("seed") ? std::optional(run.seed) : std::nullopt);
   report.seed = start.seed;
+  if (start.foreign) {
+    const Stats before = made.stats();
+    report.resumed_batches = before.batches;
+    report.resumed_elements = before.elements;
+  }
   opening.reset();
   Consumer consumer(options, step_ms, limit, start);
   const double cpu_before = cpu_seconds();

@@ -105,8 +105,10 @@ QuarantinedRecord read_quarantine(const std::string& path, std::uint64_t line) {
   if (!file) throw error_from_errno(errno, "read the file", path);
   std::string text;
   for (std::uint64_t i = 0; i < line; ++i)
-    if (!std::getline(file, text))
+    if (!std::getline(file, text)) {
+      if (file.bad()) throw error_from_errno(errno, "read the file", path);
       throw UsageError("the file has no line " + std::to_string(line), path);
+    }
   const std::string where = path + ":" + std::to_string(line);
   const nlohmann::json json = nlohmann::json::parse(text, nullptr, false);
   if (!json.is_object()) throw UsageError("not a line of a quarantine file", where);

@@ -203,6 +203,8 @@ Report run_towers(const PipelineSpec& spec, const ProfileOptions& options, Inter
   // Shorter than the monitor's, so that the error names the part that hangs.
   if (options.watchdog_s > 0) feed_options.watchdog_s = 0.7 * options.watchdog_s;
   const Progress start = start_of(options, spec, feed_options.run.seed);
+  if (start.foreign)
+    throw UsageError("the state is that of a run without --device", options.state_file);
   report.seed = feed_options.run.seed = start.seed;
   const double step_ms = spec.run.get("step_ms", 0.0);
   note_dataset(report, spec, dataset);

@@ -122,6 +122,25 @@ void refuse_no_images(const std::vector<std::string>& paths, bool hidden) {
                    printable(found.front()));
 }
 
+/// Returns a pattern for the files of one kind: "f/*.tar", "f/train-*-of-00008" of one of them.
+std::string pattern_beside(const std::string& path) {
+  const std::filesystem::path file(path);
+  std::string name = file.filename().string();
+  const std::size_t of = name.find("-of-");
+  const std::size_t dash = of == name.npos || of == 0 ? name.npos : name.rfind('-', of - 1);
+  if (dash != name.npos) {
+    name.replace(dash + 1, of - dash - 1, "*");
+  } else if (const std::size_t dot = name.find('.', 1); dot != name.npos) {
+    name.replace(0, dot, "*");
+  }
+  return (file.parent_path() / name).string();
+}
+
+std::string digits_of(const std::string& path) {
+  const std::string labels = labels_beside(path);
+  return labels.empty() ? path : path + "," + labels;
+}
+
 /// Opens a folder of images. Throws UsageError that says how to name other data in the folder.
 Dataset open_folder(const std::string& folder, const ImagesOptions& options) {
   try {
@@ -129,13 +148,12 @@ Dataset open_folder(const std::string& folder, const ImagesOptions& options) {
   } catch (const Error& error) {
     if (error.code() != ErrorCode::not_found) throw;
     for (const Shard& shard : find_shards(folder, options.hidden).found) {
-      if (shard.format == Format::lines || shard.format == Format::unknown) continue;
-      const std::filesystem::path file(shard.path);
-      const std::string files =
-          shard.format == Format::idx ? shard.path + "," + labels_beside(shard.path)
-          : file.has_extension()
-              ? "'" + (file.parent_path() / "*").string() + file.extension().string() + "'"
-              : shard.path;
+      if (shard.format == Format::lines || shard.format == Format::tokens ||
+          shard.format == Format::unknown)
+        continue;
+      const std::string files = shard.format == Format::idx
+                                    ? digits_of(shard.path)
+                                    : "'" + pattern_beside(shard.path) + "'";
       throw UsageError("this folder holds no images, but " + std::string(name_of(shard.format)) +
                        ": give its files, such as " + printable(files));
     }
