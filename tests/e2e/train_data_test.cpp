@@ -72,7 +72,7 @@ TEST_F(TrainData, ExamplesOfTFRecords) {
 
 TEST_F(TrainData, FoldersWithoutImages) {
   for (const auto& [format, files] : {std::pair{"tar", "tar: give its files, such as '"},
-                                      {"tfrecord", "/*.tfrecord' (--data)"},
+                                      {"tfrecord", "/data-*-of-00001.tfrecord' (--data)"},
                                       {"cifar10", "/*.bin' (--data)"},
                                       {"idx", "/labels-idx1-ubyte (--data)"}}) {
     const std::string folder = folder_ / format + "-of-digits";
