@@ -121,7 +121,7 @@ class Function {
       if (!result.is_valid()) throw nb::python_error();
       return use(result);
     } catch (nb::python_error& error) {
-      // On the thread that Python's signals go to; whoever waits there raises it again.
+      // This is the main thread. The call that waits in it raises the exception again.
       if (error.matches(PyExc_KeyboardInterrupt)) PyErr_SetInterrupt();
       throw Raised(error);
     } catch (const nb::cast_error&) {

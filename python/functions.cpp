@@ -7,6 +7,8 @@
 #include <set>
 #include <thread>
 
+#include <penstock/log.h>
+
 #include "python/bindings.h"
 
 namespace penstock::python {
@@ -90,7 +92,9 @@ void end_all() {
   // As concurrent.futures does. Python would end their threads in the middle of C++.
   main_thread = std::this_thread::get_id();
   closing = true;
-  while (running > 0) {
+  for (int looks = 0; running > 0; ++looks) {
+    if (looks == 1000)
+      log(LogLevel::warning, "a function of Python still runs; Ctrl-C ends the process without it");
     unlocked([] { std::this_thread::sleep_for(std::chrono::milliseconds(10)); });
     if (PyErr_CheckSignals() != 0) std::_Exit(128 + SIGINT);
   }

@@ -125,7 +125,7 @@ void def_run(nb::class_<Dataset>& type, const char* name, const char* text, cons
       });
 }
 
-/// What a run reports, and how much of its time went into waiting for the interpreter's lock.
+/// The report of a run, and the time that its functions took and waited for the interpreter's lock.
 struct PythonReport {
   Report report;
   LockTimes lock;

@@ -1,4 +1,4 @@
-// Tensors and elements, and their exchange with numpy, PyTorch and whoever speaks DLPack.
+// Tensors and elements, and their exchange with numpy, PyTorch and other users of DLPack.
 #include <array>
 #include <cstring>
 

@@ -342,7 +342,7 @@ TEST(Lifecycle, EpochLeftDuringAHangingRead) {
   faulty->release();
 }
 
-// An element that nobody received counts for no state, and is lost by no wait.
+// A state does not count an element before it is delivered, and a wait that ends loses none.
 TEST(Lifecycle, BoundedWaits) {
   using std::chrono::milliseconds;
   std::atomic<bool> open{true};
