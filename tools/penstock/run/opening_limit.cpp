@@ -24,11 +24,11 @@ OpeningLimit::OpeningLimit(double seconds) {
 }
 
 bool OpeningLimit::opens_within(double seconds) {
-  using Clock = std::chrono::steady_clock;
+  using Steady = std::chrono::steady_clock;
   const auto until =
-      Clock::now() + std::chrono::ceil<Clock::duration>(std::chrono::duration<double>(seconds));
+      Steady::now() + std::chrono::ceil<Steady::duration>(std::chrono::duration<double>(seconds));
   const MutexLock lock(mutex_);
-  while (!open_ && Clock::now() < until) changed_.wait_until(mutex_, until);
+  while (!open_ && Steady::now() < until) changed_.wait_until(mutex_, until);
   return open_;
 }
 
