@@ -1,7 +1,13 @@
 // Arrow's C data interface in PyCapsules
 // (https://arrow.apache.org/docs/format/CDataInterface/PyCapsuleInterface.html).
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <limits>
+#include <type_traits>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
 
 #include "pipelines/c/arrow.h"
 #include "pipelines/c/handles.h"
@@ -120,58 +126,151 @@ std::vector<std::string_view> viewed_texts_of(const ArrowArray& array, std::int6
   return texts;
 }
 
-/// Returns the length that all of these lists have, and their first value.
-template <typename Offset>
-std::pair<std::int64_t, std::int64_t> even_lists(const ArrowArray& array, const std::string& name,
-                                                 std::int64_t first, std::int64_t count) {
-  const auto* const offsets = static_cast<const Offset*>(array.buffers[1]) + first;
-  const std::int64_t length = count == 0 ? 0 : offsets[1] - offsets[0];
-  for (std::int64_t i = 0; i < count; ++i)
-    if (offsets[i + 1] - offsets[i] != length)
-      throw refusal(name, "holds lists of different lengths: use generate, or pad them");
-  return {length, count == 0 ? 0 : offsets[0]};
+/// Returns whether value `i` of an array is null.
+bool is_null(const ArrowArray& array, std::int64_t i) {
+  const auto* const valid = static_cast<const std::uint8_t*>(array.buffers[0]);
+  return (valid[i / 8] >> (i % 8) & 1) == 0;
+}
+
+/// Returns the position of the first null of `count` values from `first` on; -1: there is none.
+std::int64_t first_null(const ArrowArray& array, std::int64_t first, std::int64_t count) {
+  if (array.null_count != 0 && array.n_buffers > 0 && array.buffers[0] != nullptr) {
+    for (std::int64_t i = first; i < first + count; ++i)
+      if (is_null(array, i)) return i;
+  }
+  return -1;
 }
 
 /// Throws Error{invalid_argument} if one of these values is null.
 void refuse_nulls(const ArrowArray& array, const std::string& name, std::int64_t first,
                   std::int64_t count) {
-  if (array.null_count != 0 && array.n_buffers > 0 && array.buffers[0] != nullptr) {
-    const auto* const valid = static_cast<const std::uint8_t*>(array.buffers[0]);
-    for (std::int64_t i = first; i < first + count; ++i)
-      if ((valid[i / 8] >> (i % 8) & 1) == 0)
-        throw refusal(name, "has null values: fill them first");
+  if (first_null(array, first, count) >= 0) throw refusal(name, "has null values: fill them first");
+}
+
+/// Writes NaN where a value is null, as numpy and pandas have it.
+template <typename T>
+void fill_nulls(Tensor& values, const ArrowArray& array, std::int64_t first, T nan) {
+  const std::span<T> all = values.mutable_values<T>();
+  for (std::size_t i = 0; i < all.size(); ++i)
+    if (is_null(array, first + static_cast<std::int64_t>(i))) all[i] = nan;
+}
+
+/// The place of one value of an array of indices.
+std::int64_t index_at(std::string_view format, const void* indices, std::int64_t i) {
+  const auto at = [&](auto type) {
+    return static_cast<std::int64_t>(static_cast<const decltype(type)*>(indices)[i]);
+  };
+  switch (format[0]) {
+    case 'c':
+      return at(std::int8_t{});
+    case 'C':
+      return at(std::uint8_t{});
+    case 's':
+      return at(std::int16_t{});
+    case 'S':
+      return at(std::uint16_t{});
+    case 'i':
+      return at(std::int32_t{});
+    case 'I':
+      return at(std::uint32_t{});
+    default:
+      return at(std::int64_t{});
   }
 }
 
-/// Returns `count` values of a column from `first` on: a view, except for bits.
-Tensor column_of(const ArrowSchema& schema, const ArrowArray& array, const std::string& name,
-                 std::vector<std::int64_t> shape, std::int64_t first, std::int64_t count,
-                 const ChunkBuffer::Chunk& chunk) {
+/// Rows of a column: row i is values[i] or, for lists, values[offsets[i]] to values[offsets[i +
+/// 1]].
+struct Rows {
+  Tensor values;
+  std::vector<std::int64_t> offsets;
+};
+
+/// Returns where lists begin and end, from 0 on, and the first value of all.
+template <typename Offset>
+std::pair<std::vector<std::int64_t>, std::int64_t> offsets_of(const ArrowArray& array,
+                                                              std::int64_t first,
+                                                              std::int64_t count) {
+  if (count == 0) return {{0}, 0};
+  const auto* const offsets = static_cast<const Offset*>(array.buffers[1]) + first;
+  std::vector<std::int64_t> all;
+  for (std::int64_t i = 0; i <= count; ++i) all.push_back(offsets[i] - offsets[0]);
+  return {std::move(all), offsets[0]};
+}
+
+/// Returns the length that all these lists have; -1: they have several.
+std::int64_t length_of(const std::vector<std::int64_t>& offsets) {
+  const std::int64_t length = offsets.size() > 1 ? offsets[1] : 0;
+  for (std::size_t i = 0; i + 1 < offsets.size(); ++i)
+    if (offsets[i + 1] - offsets[i] != length) return -1;
+  return length;
+}
+
+/// Returns the values [count, ...] as [count / length, length, ...].
+Tensor folded(const Tensor& values, std::int64_t count, std::int64_t length) {
+  std::vector<std::int64_t> shape{count, length};
+  for (int axis = 1; axis < values.rank(); ++axis) shape.push_back(values.dim(axis));
+  return values.reshape(Shape(std::span<const std::int64_t>(shape)));
+}
+
+/// Returns `count` values of a column from `first` on: a view, except for bits and dictionaries.
+Rows column_of(const ArrowSchema& schema, const ArrowArray& array, const std::string& name,
+               std::int64_t first, std::int64_t count, const ChunkBuffer::Chunk& chunk) {
   const std::string_view format = schema.format;
   first += array.offset;
-  refuse_nulls(array, name, first, count);
-  if (schema.dictionary != nullptr)
-    throw refusal(name, "is dictionary-encoded: decode it first (pyarrow's dictionary_decode)");
-  if (format.starts_with("+w:")) {
-    const std::int64_t width = std::stoll(schema.format + 3);
-    shape.push_back(width);
-    return column_of(*schema.children[0], *array.children[0], name, std::move(shape), first * width,
-                     count * width, chunk);
+  if (format == "+l" || format == "+L" || format.starts_with("+w:")) {
+    refuse_nulls(array, name, first, count);
+    Rows rows;
+    std::int64_t begin = 0;
+    if (format.starts_with("+w:")) {
+      const std::int64_t width = std::stoll(schema.format + 3);
+      for (std::int64_t i = 0; i <= count; ++i) rows.offsets.push_back(i * width);
+      begin = first * width;
+    } else {
+      std::tie(rows.offsets, begin) = format == "+l"
+                                          ? offsets_of<std::int32_t>(array, first, count)
+                                          : offsets_of<std::int64_t>(array, first, count);
+    }
+    Rows within =
+        column_of(*schema.children[0], *array.children[0], name, begin, rows.offsets.back(), chunk);
+    rows.values = std::move(within.values);
+    if (!within.offsets.empty()) {
+      const std::int64_t length = length_of(within.offsets);
+      if (length < 0) throw refusal(name, "has lists of different lengths within lists: pad them");
+      rows.values = folded(rows.values, rows.offsets.back(), length);
+    }
+    return rows;
   }
-  if (format == "+l" || format == "+L") {
-    const auto [length, begin] = format == "+l"
-                                     ? even_lists<std::int32_t>(array, name, first, count)
-                                     : even_lists<std::int64_t>(array, name, first, count);
-    shape.push_back(length);
-    return column_of(*schema.children[0], *array.children[0], name, std::move(shape), begin,
-                     count * length, chunk);
+  const Shape extents{count};
+  if (schema.dictionary != nullptr) {
+    refuse_nulls(array, name, first, count);
+    const Tensor known =
+        column_of(*schema.dictionary, *array.dictionary, name, 0, array.dictionary->length, chunk)
+            .values;
+    const auto place = [&](std::int64_t i) {
+      return index_at(format, array.buffers[1], first + i);
+    };
+    if (known.dtype() == DType::bytes) {
+      std::vector<std::string_view> texts;
+      for (std::int64_t i = 0; i < count; ++i) texts.push_back(known.bytes_at(place(i)));
+      BufferPtr views(new ChunkBuffer(chunk, std::move(texts)));
+      std::byte* const data = views->data();
+      return {{DType::bytes, extents, data, std::move(views)}, {}};
+    }
+    if (known.rank() != 1) throw refusal(name, "is a dictionary of lists: decode it first");
+    Tensor values = Tensor::allocate(known.dtype(), extents);
+    const std::size_t size = size_of(known.dtype());
+    for (std::int64_t i = 0; i < count; ++i)
+      std::memcpy(values.mutable_data() + static_cast<std::size_t>(i) * size,
+                  known.data() + static_cast<std::size_t>(place(i)) * size, size);
+    return {std::move(values), {}};
   }
   const std::optional<DType> dtype = dtype_of_format(format);
   if (!dtype) {
     throw refusal(name, "is of the Arrow type \"" + std::string(format) +
                             "\", which no tensor holds: cast it first");
   }
-  const Shape extents{std::span<const std::int64_t>(shape)};
+  const bool number = *dtype == DType::f16 || *dtype == DType::f32 || *dtype == DType::f64;
+  if (!number) refuse_nulls(array, name, first, count);
   if (*dtype == DType::bytes) {
     const bool large = format == "U" || format == "Z";
     BufferPtr texts(new ChunkBuffer(chunk, format.starts_with("v")
@@ -179,22 +278,39 @@ Tensor column_of(const ArrowSchema& schema, const ArrowArray& array, const std::
                                            : large ? texts_of<std::int64_t>(array, first, count)
                                                    : texts_of<std::int32_t>(array, first, count)));
     std::byte* const data = texts->data();
-    return {DType::bytes, extents, data, std::move(texts)};
+    return {{DType::bytes, extents, data, std::move(texts)}, {}};
   }
   const auto* const values = static_cast<const std::byte*>(array.buffers[1]);
   if (*dtype == DType::boolean) {
     Tensor bits = Tensor::allocate(DType::boolean, extents);
     for (std::int64_t i = 0; i < count; ++i)
       bits.mutable_data()[i] = values[(first + i) / 8] >> ((first + i) % 8) & std::byte{1};
-    return bits;
+    return {std::move(bits), {}};
   }
   const std::size_t size = size_of(*dtype);
-  return {*dtype, extents, const_cast<std::byte*>(values) + static_cast<std::size_t>(first) * size,
-          BufferPtr(new ChunkBuffer(chunk, {}))};
+  Tensor numbers(*dtype, extents,
+                 const_cast<std::byte*>(values) + static_cast<std::size_t>(first) * size,
+                 BufferPtr(new ChunkBuffer(chunk, {})));
+  if (first_null(array, first, count) >= 0) {
+    numbers = numbers.clone();
+    if (*dtype == DType::f16) fill_nulls(numbers, array, first, Half{0x7e00});
+    if (*dtype == DType::f32)
+      fill_nulls(numbers, array, first, std::numeric_limits<float>::quiet_NaN());
+    if (*dtype == DType::f64)
+      fill_nulls(numbers, array, first, std::numeric_limits<double>::quiet_NaN());
+  }
+  return {std::move(numbers), {}};
 }
 
+/// Rows of a table that lie together.
+struct Chunk {
+  std::uint64_t begin = 0;  // the number of its first row
+  Element values;
+  std::vector<std::vector<std::int64_t>> offsets;  // of each column; empty where rows have a shape
+};
+
 /// Adds the columns of a struct; those of a struct within are "outer.inner".
-void add_columns(Element& columns, const ArrowSchema& schema, const ArrowArray& array,
+void add_columns(Chunk& columns, const ArrowSchema& schema, const ArrowArray& array,
                  const std::string& prefix, std::int64_t first, std::int64_t count,
                  const ChunkBuffer::Chunk& chunk) {
   for (std::int64_t i = 0; i < schema.n_children; ++i) {
@@ -205,19 +321,135 @@ void add_columns(Element& columns, const ArrowSchema& schema, const ArrowArray& 
       add_columns(columns, *schema.children[i], *array.children[i], name + ".",
                   first + array.offset, count, chunk);
     } else {
-      if (columns.has(name)) throw refusal(name, "is there twice");
-      columns.set(name, column_of(*schema.children[i], *array.children[i], name, {count},
-                                  first + array.offset, count, chunk));
+      if (columns.values.has(name)) throw refusal(name, "is there twice");
+      Rows rows = column_of(*schema.children[i], *array.children[i], name, first + array.offset,
+                            count, chunk);
+      columns.values.set(name, std::move(rows.values));
+      columns.offsets.push_back(std::move(rows.offsets));
     }
   }
 }
 
-/// Concatenates in halves, because a chain has at most 1,000 stages.
-Dataset joined(const std::vector<Dataset>& parts, std::size_t begin, std::size_t end) {
-  if (end - begin == 1) return parts[begin];
-  const std::size_t half = begin + (end - begin) / 2;
-  return joined(parts, begin, half).concatenate(joined(parts, half, end));
-}
+/// The rows of a table.
+class TableSource final : public Source {
+ public:
+  explicit TableSource(std::vector<Chunk> chunks) : chunks_(std::move(chunks)) {
+    std::vector<ComponentSpec> components;
+    for (std::size_t i = 0; i < chunks_[0].values.size(); ++i) components.push_back(settle(i));
+    spec_ = Spec(std::move(components));
+    size_ = chunks_.back().begin + rows_of(chunks_.back());
+  }
+
+  std::string name() const override { return "from_arrow"; }
+  Spec spec() const override { return spec_; }
+  std::optional<std::uint64_t> size() const override { return size_; }
+  // Two tables of the same values are one, however they are cut into chunks.
+  void describe(Description& description) const override {
+    const std::unique_ptr<XXH3_state_t, decltype(&XXH3_freeState)> state(XXH3_createState(),
+                                                                         XXH3_freeState);
+    for (std::size_t i = 0; i < spec_.size(); ++i) {
+      XXH3_64bits_reset(state.get());
+      for (const Chunk& chunk : chunks_) hash(*state, chunk.offsets[i]);
+      for (const Chunk& chunk : chunks_) hash(*state, chunk.values[i]);
+      description.add(spec_[i].name,
+                      std::string(name_of(spec_[i].dtype)) + " " + spec_[i].shape.to_string());
+      description.add("hash", std::uint64_t{XXH3_64bits_digest(state.get())});
+    }
+    description.add("rows", size_);
+  }
+
+  bool columnar() const override { return columnar_; }
+  void read_columns(std::span<const std::uint64_t> indices, Element& out) const override {
+    for (std::size_t i = 0; i < out.size(); ++i) {
+      const std::size_t bytes = chunks_[0].values[i].nbytes() / rows_of(chunks_[0]);
+      std::byte* place = out[i].mutable_data();
+      for (const std::uint64_t index : indices) {
+        const Chunk& chunk = chunk_of(index);
+        std::memcpy(place, chunk.values[i].data() + bytes * (index - chunk.begin), bytes);
+        place += bytes;
+      }
+    }
+  }
+  void read(std::span<ReadItem> items, ReadContext&) const override {
+    for (ReadItem& item : items) {
+      const Chunk& chunk = chunk_of(item.index);
+      const std::size_t row = item.index - chunk.begin;
+      item.element.reset(chunk.values.names());
+      for (std::size_t i = 0; i < chunk.values.size(); ++i) {
+        const std::vector<std::int64_t>& offsets = chunk.offsets[i];
+        item.element[i] = offsets.empty()
+                              ? chunk.values[i][static_cast<std::int64_t>(row)]
+                              : chunk.values[i].slice(0, offsets[row], offsets[row + 1]);
+      }
+    }
+  }
+
+ private:
+  static std::size_t rows_of(const Chunk& chunk) {
+    return chunk.offsets[0].empty() ? static_cast<std::size_t>(chunk.values[0].dim(0))
+                                    : chunk.offsets[0].size() - 1;
+  }
+  const Chunk& chunk_of(std::uint64_t row) const {
+    return *std::prev(std::ranges::upper_bound(chunks_, row, {}, &Chunk::begin));
+  }
+
+  /// Gives column `i` a shape if all its lists have one length; returns its spec.
+  ComponentSpec settle(std::size_t i) {
+    const std::string name = chunks_[0].values.name(i);
+    // The values of chunks without any have no inner shape.
+    const Tensor* shaped = &chunks_[0].values[i];
+    for (const Chunk& chunk : chunks_)
+      if (shaped->volume() == 0) shaped = &chunk.values[i];
+    const Tensor first = *shaped;
+    if (chunks_[0].offsets[i].empty()) {
+      columnar_ &= first.dtype() != DType::bytes;
+      return {name, first.dtype(), Shape{}};
+    }
+    const std::int64_t length = length_of(chunks_[0].offsets[i]);
+    bool one_length = length >= 0;
+    for (Chunk& chunk : chunks_) {
+      Tensor& values = chunk.values[i];
+      if (values.volume() == 0) values = first.slice(0, 0, 0);
+      if (values.shape().drop_front() != first.shape().drop_front())
+        throw refusal(name, "has lists of different lengths within lists: pad them");
+      one_length &= length_of(chunk.offsets[i]) == length;
+    }
+    std::vector<std::int64_t> shape{one_length ? length : Shape::kUnknown};
+    for (int axis = 1; axis < first.rank(); ++axis) shape.push_back(first.dim(axis));
+    columnar_ &= one_length && first.dtype() != DType::bytes;
+    if (one_length) {
+      for (Chunk& chunk : chunks_) {
+        const auto count = static_cast<std::int64_t>(chunk.offsets[i].size()) - 1;
+        chunk.values[i] = folded(chunk.values[i], count, length);
+        chunk.offsets[i].clear();
+      }
+    }
+    return {name, first.dtype(), Shape(std::span<const std::int64_t>(shape))};
+  }
+
+  static void hash(XXH3_state_t& state, const std::vector<std::int64_t>& offsets) {
+    for (std::size_t i = 0; i + 1 < offsets.size(); ++i) {
+      const std::int64_t length = offsets[i + 1] - offsets[i];
+      XXH3_64bits_update(&state, &length, sizeof length);
+    }
+  }
+  static void hash(XXH3_state_t& state, const Tensor& values) {
+    if (values.dtype() != DType::bytes) {
+      XXH3_64bits_update(&state, values.data(), values.nbytes());
+      return;
+    }
+    for (const std::string_view text : values.to_vector<std::string_view>()) {
+      const std::size_t size = text.size();
+      XXH3_64bits_update(&state, &size, sizeof size);
+      XXH3_64bits_update(&state, text.data(), size);
+    }
+  }
+
+  std::vector<Chunk> chunks_;
+  Spec spec_;
+  std::uint64_t size_ = 0;
+  bool columnar_ = true;
+};
 
 Dataset from_arrow(nb::object table) {
   // A data set of Hugging Face gives tables, with the rows that it selects, in this way.
@@ -243,18 +475,20 @@ Dataset from_arrow(nb::object table) {
   check(stream.value.get_schema(&stream.value, &schema.value));
   if (std::strcmp(schema.value.format, "+s") != 0)
     throw Error(ErrorCode::invalid_argument, "from_arrow takes a table: its stream has no columns");
-  std::vector<Dataset> parts;
-  for (;;) {
+  std::vector<Chunk> chunks;
+  for (std::uint64_t rows = 0;;) {
     const auto chunk = std::make_shared<Owned<ArrowArray>>();
     check(stream.value.get_next(&stream.value, &chunk->value));
     if (chunk->value.release == nullptr) break;
     if (chunk->value.length == 0) continue;
-    Element columns;
+    Chunk& columns = chunks.emplace_back();
+    columns.begin = std::exchange(rows, rows + static_cast<std::uint64_t>(chunk->value.length));
     add_columns(columns, schema.value, chunk->value, "", 0, chunk->value.length, chunk);
-    parts.push_back(tensors(std::move(columns)));
   }
-  if (parts.empty()) throw Error(ErrorCode::invalid_argument, "from_arrow: the table has no rows");
-  return joined(parts, 0, parts.size());
+  if (chunks.empty()) throw Error(ErrorCode::invalid_argument, "from_arrow: the table has no rows");
+  if (chunks[0].values.empty())
+    throw Error(ErrorCode::invalid_argument, "from_arrow: the table has no columns");
+  return Dataset(std::make_shared<TableSource>(std::move(chunks)));
 }
 
 }  // namespace
@@ -278,9 +512,10 @@ void bind_arrow(nb::module_& m) {
   m.def("from_arrow", from_arrow, "table"_a,
         "Returns a dataset of the rows of whatever speaks Arrow's stream protocol: pyarrow, "
         "pandas, polars, a data set of Hugging Face. "
-        "Columns of numbers are viewed, not copied. A column of a struct is \"outer.inner\". "
-        "Indexed. Raises InvalidArgument for columns with nulls, "
-        "dictionaries, and lists of different lengths.");
+        "Columns of numbers are viewed, not copied. A column of a struct is \"outer.inner\"; one "
+        "of lists has rows of any length. Nulls of floats are NaN. "
+        "Indexed. Raises InvalidArgument for other nulls, and for lists of different lengths "
+        "within lists.");
 }
 
 }  // namespace penstock::python

@@ -249,16 +249,66 @@ class TestArrow:
         with pytest.raises(ps.InvalidArgument, match="there twice"):
             ps.from_arrow(self.pa.table([[1], [2]], names=["x", "x"]))
 
-    @pytest.mark.parametrize("column, says", [
-        ([1, None], "null"), (["a", None], "null"), ([{"y": 1}, None], "null"),
-        ([[1], [2, 3]], "lists of different lengths"), ([[1, None]], "null")])
-    def test_columns_that_are_refused(self, column, says):
-        with pytest.raises(ps.InvalidArgument, match=f"column x .*{says}"):
-            ps.from_arrow(self.pa.table({"x": column}))
+    @pytest.mark.parametrize("kind", [pa.list_, pa.large_list])
+    def test_lists_of_any_length(self, kind):
+        pa, rows = self.pa, [[1, 2], [], [3], [4, 5, 6], [7], [8], []]
+        # The second chunk has lists of one length, and the third no values.
+        table = pa.concat_tables([pa.table({"x": pa.array(part, kind(pa.int32()))}) for part in (rows[:4], rows[4:6], rows[6:])])
+        dataset = ps.from_arrow(table.slice(1))
+        assert dataset.spec == {"x": ("i32", (None,))}
+        assert [e["x"].tolist() for e in dataset.iterate()] == rows[1:]
+        padded = next(dataset.padded_batch(6).iterate())["x"]
+        assert padded.tolist() == [row + [0] * (3 - len(row)) for row in rows[1:]]
 
-    def test_dictionaries_are_refused(self):
-        with pytest.raises(ps.InvalidArgument, match="dictionary"):
-            ps.from_arrow(self.pa.table({"x": self.pa.array(["a", "b"]).dictionary_encode()}))
+    def test_lists_of_texts_and_of_rows(self):
+        pa = self.pa
+        table = pa.table({"t": [["a", "bc"], [], ["d"]], "r": [[[1, 2]], [], [[3, 4], [5, 6]]]})
+        dataset = ps.from_arrow(table)
+        assert dataset.spec == {"t": ("bytes", (None,)), "r": ("i64", (None, 2))}
+        assert [(e["t"].tolist(), e["r"].tolist()) for e in dataset.iterate()] == [
+            ([b"a", b"bc"], [[1, 2]]), ([], []), ([b"d"], [[3, 4], [5, 6]])]
+
+    def test_chunks_of_lists_of_different_lengths(self):
+        pa = self.pa
+        table = pa.concat_tables([pa.table({"x": [[1, 2], [3, 4]]}), pa.table({"x": [[5], [6]]})])
+        assert [e["x"].tolist() for e in ps.from_arrow(table).iterate()] == [[1, 2], [3, 4], [5], [6]]
+
+    @pytest.mark.parametrize("dtype", [pa.float16(), pa.float32(), pa.float64()])
+    def test_nulls_of_floats_as_nan(self, dtype):
+        values = self.pa.array([None, 1.5, None, -2.0] * 5, dtype).slice(1)
+        table = self.pa.table({"x": values})
+        got = np.asarray(next(ps.from_arrow(table).batch(19).iterate())["x"])
+        np.testing.assert_array_equal(got, values.to_numpy(zero_copy_only=False).astype(got.dtype))
+
+    @pytest.mark.parametrize("values", [["a", "b", "a", "", "a"], [7, 8, 7, 7, 9], [0.5, 1.5, 0.5, 0.5, 2.5]])
+    @pytest.mark.parametrize("index", [pa.int8(), pa.uint16(), pa.int32(), pa.int64()])
+    def test_dictionaries(self, values, index):
+        pa = self.pa
+        column = pa.array(values).dictionary_encode().cast(pa.dictionary(index, pa.array(values).type))
+        table = pa.concat_tables([pa.table({"x": column}).slice(1), pa.table({"x": column})])
+        got = [e["x"].item() for e in ps.from_arrow(table).iterate()]
+        assert [x.decode() if isinstance(x, bytes) else x for x in got] == values[1:] + values
+
+    def test_fingerprint_of_values_and_not_of_chunks(self):
+        pa = self.pa
+        rows = {"x": list(range(6)), "t": ["a", "bc", "", "d", "e", "f"], "l": [[1], [], [2, 3], [4], [5], [6]]}
+        whole = pa.table(rows)
+        cut = pa.concat_tables([whole.slice(0, 2), whole.slice(2, 3), whole.slice(5)])
+        run = ps.from_arrow(whole).iterate()
+        next(run), next(run)
+        state = run.state()
+        assert next(ps.from_arrow(cut).restore(state))["x"].item() == 2
+        other = pa.table({**rows, "t": ["a", "b", "c", "d", "e", "f"]})
+        with pytest.raises(ps.Error, match="t"):
+            ps.from_arrow(other).restore(state)
+
+    @pytest.mark.parametrize("column, says", [
+        ([1, None], "null"), (["a", None], "null"), ([{"y": 1}, None], "null"), ([[1], None], "null"),
+        ([[[1], [2, 3]], [[4], [5]]], "within lists"), ([[1, None]], "null"),
+        (pa.array(["a", None]).dictionary_encode(), "null")])
+    def test_columns_that_are_refused(self, column, says):
+        with pytest.raises(ps.InvalidArgument, match=f"column x .*({says})"):
+            ps.from_arrow(self.pa.table({"x": column}))
 
     def test_empty_table_is_refused(self):
         with pytest.raises(ps.InvalidArgument, match="no rows"):
