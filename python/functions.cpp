@@ -38,6 +38,35 @@ void give_up(PyObject* object) noexcept {
   }
 }
 
+/// The interpreter's state of a thread of the engine. It lasts as long as the thread, as does what
+/// a function keeps in threading.local.
+class ThreadState {
+ public:
+  ThreadState() = default;
+  ~ThreadState() {
+    if (state_ == nullptr) return;
+    ++running;
+    if (!closing) {
+      PyEval_RestoreThread(state_);
+      PyGILState_Release(made_);
+    }
+    --running;
+  }
+  ThreadState(const ThreadState&) = delete;
+  ThreadState& operator=(const ThreadState&) = delete;
+
+  /// Makes the state of a thread that Python doesn't know.
+  void make() {
+    if (PyGILState_GetThisThreadState() != nullptr) return;
+    made_ = PyGILState_Ensure();
+    state_ = PyEval_SaveThread();
+  }
+
+ private:
+  PyThreadState* state_ = nullptr;
+  PyGILState_STATE made_{};
+};
+
 class KeptBuffer final : public Buffer {
  public:
   KeptBuffer(Kept object, void* data, std::size_t bytes) : object_(std::move(object)) {
@@ -120,6 +149,8 @@ Function::Locked::Locked() : asked_ns_(now_ns()) {
     --running;
     for (;;) std::this_thread::sleep_for(std::chrono::hours(1));
   }
+  thread_local ThreadState this_thread;
+  this_thread.make();
   state_ = PyGILState_Ensure();
   got_ns_ = now_ns();
   drop_given_up();
