@@ -181,6 +181,23 @@ struct Field {
 template <typename S, typename T>
 Field(const char*, T S::*) -> Field<S, T>;
 
+/// A member that is a path.
+struct FilePath {};
+template <>
+struct Given<FilePath> {
+  using type = std::filesystem::path;
+  static std::string take(const type& given) { return given.string(); }
+  static nb::object show(const std::string& value) { return nb::cast(value); }
+};
+template <typename S>
+struct PathField {
+  using type = FilePath;
+  const char* name;
+  std::string S::*member;
+};
+template <typename S>
+PathField(const char*, std::string S::*) -> PathField<S>;
+
 /// The members of the options struct O; fields.h lists them.
 template <typename O>
 struct Fields;

@@ -55,8 +55,9 @@ Tensor tensor_of(nb::handle value, bool copy);
 /// Returns a capsule over a tensor that it owns until a consumer takes it.
 nb::object dlpack_capsule(dlpack::DLManagedTensor* managed);
 nb::object dlpack_capsule(dlpack::DLManagedTensorVersioned* managed);
-/// Returns an element of an Element or of a mapping of names to such values.
-Element element_of(nb::handle values, bool copy);
+/// Returns an element of an Element or of a mapping of names to such values. Numbers of Python, and
+/// lists of them, become what `expected` says.
+Element element_of(nb::handle values, bool copy, const Spec* expected = nullptr);
 
 /// A reference to a Python object that any thread may drop without the interpreter's lock: the
 /// object goes when Python code next comes by.

@@ -7,9 +7,6 @@ namespace {
 template <typename... P>
 using Stage = Dataset (Dataset::*)(P...) const;
 
-using One = std::function<Element(const Element&)>;
-using Drawing = std::function<Element(const Element&, std::uint64_t)>;
-
 /// Returns what a function made or, where it adds components, its input with these.
 Element merged(const Element& in, Element made, bool adds) {
   if (!adds) return made;
@@ -20,11 +17,16 @@ Element merged(const Element& in, Element made, bool adds) {
 
 Dataset map(const Dataset& in, const Function& function, MapArguments options) {
   const bool adds = !options.adds.empty();
+  const Spec spec = adds ? Spec(options.adds) : options.output ? *options.output : in.spec();
+  const auto fn = [function, spec](const auto&... arguments) {
+    return function([&] { return nb::make_tuple(arguments...); },
+                    [&](nb::handle made) { return element_of(made, true, &spec); });
+  };
   if (options.batched && options.random)
     throw Error(ErrorCode::invalid_argument, "map: `batched` and `random` exclude each other");
   if (options.batched) {
     return in.map_batchwise(
-        [fn = Given<One>::calling(function), adds](const Element& batch, Element& out) {
+        [fn, adds](const Element& batch, Element& out) {
           const Element made = fn(batch);
           // What it does not return stays as it was, but `out` holds no values yet.
           for (std::size_t i = 0; i < out.size(); ++i) {
@@ -40,13 +42,12 @@ Dataset map(const Dataset& in, const Function& function, MapArguments options) {
   }
   if (options.random) {
     return in.map(
-        [fn = Given<Drawing>::calling(function), adds](Element element, Rng& rng) {
+        [fn, adds](Element element, Rng& rng) {
           return merged(element, fn(element, rng.next_u64()), adds);
         },
         std::move(options));
   }
-  return in.map([fn = Given<One>::calling(function),
-                 adds](Element element) { return merged(element, fn(element), adds); },
+  return in.map([fn, adds](Element element) { return merged(element, fn(element), adds); },
                 std::move(options));
 }
 

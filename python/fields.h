@@ -11,7 +11,16 @@ namespace penstock::python {
     using S = O;                                         \
     static constexpr auto all = std::tuple(__VA_ARGS__); \
   }
-#define F(name) Field(#name, &S::name)
+#define F(name)     \
+  Field {           \
+#name, &S::name \
+  }
+
+// The place of a file or folder.
+#define P(name)     \
+  PathField {       \
+#name, &S::name \
+  }
 
 PENSTOCK_FIELDS(ShardOptions, F(contiguous));
 PENSTOCK_FIELDS(ShuffleOptions, F(buffer), F(seed), F(reshuffle));
@@ -28,13 +37,13 @@ PENSTOCK_FIELDS(PackOptions, F(length), F(open), F(values), F(segment), F(positi
 PENSTOCK_FIELDS(ScanOptions, F(name), F(output));
 PENSTOCK_FIELDS(ResampleOptions, F(initial), F(seed), F(component), F(name));
 
-PENSTOCK_FIELDS(FileOptions, F(index_folder));
-PENSTOCK_FIELDS(ImagesOptions, F(label_regex), F(label_depth), F(hidden), F(index_folder));
-PENSTOCK_FIELDS(TarOptions, F(label_regex), F(hidden), F(index_folder));
-PENSTOCK_FIELDS(TFRecordOptions, F(compression), F(verify), F(index_folder));
-PENSTOCK_FIELDS(CsvOptions, F(header), F(delimiter), F(columns), F(na_values), F(index_folder));
-PENSTOCK_FIELDS(FixedRecordOptions, F(header_bytes), F(footer_bytes), F(index_folder));
-PENSTOCK_FIELDS(TokenShardsOptions, F(stored), F(dtype), F(keep_remainder), F(index_folder));
+PENSTOCK_FIELDS(FileOptions, P(index_folder));
+PENSTOCK_FIELDS(ImagesOptions, F(label_regex), F(label_depth), F(hidden), P(index_folder));
+PENSTOCK_FIELDS(TarOptions, F(label_regex), F(hidden), P(index_folder));
+PENSTOCK_FIELDS(TFRecordOptions, F(compression), F(verify), P(index_folder));
+PENSTOCK_FIELDS(CsvOptions, F(header), F(delimiter), F(columns), F(na_values), P(index_folder));
+PENSTOCK_FIELDS(FixedRecordOptions, F(header_bytes), F(footer_bytes), P(index_folder));
+PENSTOCK_FIELDS(TokenShardsOptions, F(stored), F(dtype), F(keep_remainder), P(index_folder));
 
 PENSTOCK_FIELDS(DecodeOptions, F(orient), F(strict), F(strict_images), F(channels));
 PENSTOCK_FIELDS(RandomResizedCropOptions, F(min_scale), F(max_scale), F(min_ratio), F(max_ratio));
@@ -47,16 +56,16 @@ struct RunArguments : RunOptions {
 };
 PENSTOCK_FIELDS(RunArguments, F(seed), F(epochs), F(threads), F(memory_bytes), F(slots),
                 F(io_threads), F(close_deadline_ms), F(on_error), F(max_errors), F(max_error_share),
-                F(quarantine), F(retries), F(retry_ms), Field("workers", &S::addresses),
+                P(quarantine), F(retries), F(retry_ms), Field{"workers", &S::addresses},
                 F(trust_data), F(exact_state));
 
 /// The options of a feed and of its run.
 struct FeedArguments : FeedOptions, RunArguments {};
-PENSTOCK_FIELDS(FeedArguments, F(mode), F(end), F(in_turn), Field("slots", &FeedOptions::slots),
+PENSTOCK_FIELDS(FeedArguments, F(mode), F(end), F(in_turn), Field{"slots", &FeedOptions::slots},
                 F(ahead), F(device_memory), F(max_bytes), F(watchdog_s), F(seed), F(epochs),
                 F(threads), F(memory_bytes), F(io_threads), F(on_error), F(max_errors),
-                F(max_error_share), F(quarantine), F(retries), F(retry_ms),
-                Field("workers", &RunArguments::addresses), F(trust_data));
+                F(max_error_share), P(quarantine), F(retries), F(retry_ms),
+                Field{"workers", &RunArguments::addresses}, F(trust_data));
 
 /// The options of a map, and the form of its function.
 struct MapArguments : MapOptions {
@@ -66,6 +75,7 @@ PENSTOCK_FIELDS(MapArguments, F(output), F(adds), F(name), F(batched), F(random)
                 F(ordered));
 
 #undef F
+#undef P
 #undef PENSTOCK_FIELDS
 
 /// A column of a CSV file: a name, (name, dtype), or (name, dtype, default).

@@ -4,23 +4,24 @@
 namespace penstock::python {
 namespace {
 
-Dataset generate(const nb::callable& make, const SpecDict& spec, std::string name) {
+Dataset generate(const nb::callable& make, const SpecDict& given, std::string name) {
+  const Spec spec = spec_of(given);
   return penstock::generate(
-      [make = Function(make)] {
+      [make = Function(make), spec] {
         const Kept iterator = make([] { return nb::make_tuple(); },
                                    [](nb::handle made) { return keep(nb::iter(made)); });
         const Function::Locked locked;
         const Function next(nb::module_::import_("penstock._errors").attr("one_of"));
-        return Generator([iterator, next](Element& out) {
+        return Generator([iterator, next, spec](Element& out) {
           return next([&] { return nb::make_tuple(nb::handle(iterator.get())); },
                       [&](nb::handle one) {
                         if (nb::len(one) == 0) return false;
-                        out = element_of(one[0], true);
+                        out = element_of(one[0], true, &spec);
                         return true;
                       });
         });
       },
-      spec_of(spec), std::move(name));
+      spec, std::move(name));
 }
 
 using Path = std::filesystem::path;

@@ -181,6 +181,56 @@ std::string bytes_of(nb::handle text) {
   return {bytes.c_str(), bytes.size()};
 }
 
+template <typename T>
+std::optional<Tensor> number_of(nb::handle value) {
+  T number;
+  return nb::try_cast(value, number) ? std::optional(Tensor::scalar(number)) : std::nullopt;
+}
+
+/// Returns a number of Python, or a list of numbers, as values of this dtype; nothing if they are
+/// something else or the dtype can't hold them.
+std::optional<Tensor> plain_as(nb::handle value, DType dtype) {
+  const bool whole = nb::isinstance<nb::int_>(value) && !nb::isinstance<nb::bool_>(value);
+  if (whole || nb::isinstance<nb::float_>(value)) {
+    switch (dtype) {
+      case DType::u8:
+        return number_of<std::uint8_t>(value);
+      case DType::i8:
+        return number_of<std::int8_t>(value);
+      case DType::u16:
+        return number_of<std::uint16_t>(value);
+      case DType::i16:
+        return number_of<std::int16_t>(value);
+      case DType::u32:
+        return number_of<std::uint32_t>(value);
+      case DType::i32:
+        return number_of<std::int32_t>(value);
+      case DType::u64:
+        return number_of<std::uint64_t>(value);
+      case DType::i64:
+        return number_of<std::int64_t>(value);
+      case DType::f16:
+        return Tensor::scalar(half_from_float(nb::cast<float>(value)));
+      case DType::bf16:
+        return Tensor::scalar(bfloat16_from_float(nb::cast<float>(value)));
+      case DType::f32:
+        return number_of<float>(value);
+      case DType::f64:
+        return number_of<double>(value);
+      default:
+        return std::nullopt;
+    }
+  }
+  if (nb::isinstance<nb::list>(value) && dtype != DType::bf16) {
+    const nb::object asarray = nb::module_::import_("numpy").attr("asarray");
+    const std::string given = nb::cast<std::string>(asarray(value).attr("dtype").attr("kind"));
+    const char to = format_of(dtype).numpy[0];  // u, i or f of a number
+    if ((given == "i" && (to == 'u' || to == 'i' || to == 'f')) || (given == "f" && to == 'f'))
+      return tensor_of(asarray(value, "dtype"_a = format_of(dtype).numpy), true);
+  }
+  return std::nullopt;
+}
+
 bool is_text(nb::handle value) {
   return nb::isinstance<nb::str>(value) || nb::isinstance<nb::bytes>(value);
 }
@@ -328,7 +378,7 @@ Tensor tensor_of(nb::handle value, bool copy) {
   return result;
 }
 
-Element element_of(nb::handle values, bool copy) {
+Element element_of(nb::handle values, bool copy, const Spec* expected) {
   if (nb::isinstance<Element>(values)) return nb::cast<Element>(values);
   if (!nb::isinstance<nb::dict>(values)) {
     throw nb::type_error(("a function returned an object of type " +
@@ -337,8 +387,13 @@ Element element_of(nb::handle values, bool copy) {
                              .c_str());
   }
   Element element;
-  for (auto [name, value] : nb::borrow<nb::dict>(values))
-    element.set(nb::cast<std::string>(name), tensor_of(value, copy));
+  for (auto [key, value] : nb::borrow<nb::dict>(values)) {
+    const std::string name = nb::cast<std::string>(key);
+    const int at = expected == nullptr ? -1 : expected->find(name);
+    std::optional<Tensor> plain;
+    if (at >= 0) plain = plain_as(value, (*expected)[static_cast<std::size_t>(at)].dtype);
+    element.set(name, plain ? std::move(*plain) : tensor_of(value, copy));
+  }
   return element;
 }
 

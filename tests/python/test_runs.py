@@ -139,6 +139,16 @@ def test_bad_elements_are_skipped():
     assert values(run) == [list(range(k, k + 20, 2)) for k in range(0, 100, 20)]
 
 
+def test_paths_of_options(tmp_path):
+    (tmp_path / "a.txt").write_text("1\n2\nx\n4\n")
+    whole = ps.text_lines(tmp_path / "a.txt", index_folder=tmp_path / "indices").map(
+        lambda e: {"n": int(e["line"].item())}, output={"n": ("i64", [])})
+    run = whole.iterate(on_error="skip", quarantine=tmp_path / "bad.jsonl")
+    assert [e["n"].item() for e in run] == [1, 2, 4]
+    run.close()
+    assert len((tmp_path / "bad.jsonl").read_text().splitlines()) == 1
+
+
 def test_slots_held_by_the_caller():
     run = ps.tensors({"x": np.zeros((1000, 1000))}).batch(10).iterate(slots=2, memory_bytes=400_000)
     held = []

@@ -9,6 +9,7 @@ import struct
 import subprocess
 import sys
 import tarfile
+import threading
 
 import numpy as np
 import pytest
@@ -50,6 +51,39 @@ class TestFunctions:
 
         assert flat(ps.range(1000).map(add, batched=True)) == list(range(1, 1001))
         assert len(calls) < 1000 and sum(calls) == 1000
+
+    def test_local_values_of_threads(self):
+        local, made, dropped = threading.local(), [], []
+
+        class Value:
+            def __del__(self):
+                dropped.append(1)
+
+        def add(element):
+            if not hasattr(local, "value"):
+                local.value = Value()
+                made.append(1)
+            return {"value": element["value"].item() + 1}
+
+        with ps.range(1000).map(add).iterate(threads=2) as run:
+            assert [e["value"].item() for e in run] == list(range(1, 1001))
+        assert 1 <= len(made) <= 3
+        assert len(dropped) == len(made)  # with their threads
+
+    @pytest.mark.parametrize("dtype", ["u8", "i8", "u16", "i16", "u32", "i32", "u64", "i64", "f16", "bf16", "f32", "f64"])
+    def test_numbers_as_values_of_the_declared_dtype(self, dtype):
+        made = {"x": 3} if dtype == "bf16" else {"x": 3, "l": [1, 2]}  # numpy has no bf16
+        output = {name: (dtype, [2] if name == "l" else []) for name in made}
+        for row in ps.range(1).map(lambda e: made, output=output), ps.generate(lambda: [made], output):
+            for name, value in next(row.iterate()).items():
+                assert value.dtype == dtype and value.tolist() == made[name]
+
+    @pytest.mark.parametrize("dtype, value", [("u8", 256), ("u8", -1), ("i8", 200), ("i32", 1 << 31), ("i32", 1.0), ("i64", [1.5, 2.0]),
+                                              ("f32", True), ("u8", [1, 300])])
+    def test_numbers_that_a_dtype_does_not_hold(self, dtype, value):
+        shape = [2] if isinstance(value, list) else []
+        with pytest.raises(ps.UserError, match="does not fit|out of bounds"):
+            list(ps.range(1).map(lambda e: {"x": value}, output={"x": (dtype, shape)}))
 
     def test_component_that_a_batched_function_forgets(self):
         run = ps.range(100).map(lambda b: {}, batched=True, adds={"b": ("i64", [])}).batch(10).iterate()
