@@ -10,9 +10,9 @@ set -euo pipefail
 cd "${1:-$(dirname "$0")/..}"
 
 layers="include/penstock pipeline/core pipeline/io pipeline/http pipeline/codec pipeline/jpeg pipeline/sources pipeline/stage"
-layers+=" pipeline/image pipeline/stages pipeline/graph pipeline/engine pipeline/pack pipeline/remote pipeline staging report pipelines towers cluster tools tests bench"
+layers+=" pipeline/image pipeline/stages pipeline/graph pipeline/engine pipeline/pack pipeline/remote pipeline staging report pipelines python towers cluster tools tests bench"
 folders=()
-for folder in include pipeline staging report pipelines towers cluster tools tests bench examples; do
+for folder in include pipeline staging report pipelines python towers cluster tools tests bench examples; do
   [ ! -d "$folder" ] || folders+=("$folder")
 done
 

@@ -42,14 +42,15 @@ class Scanner {
     }
     const std::uint64_t rest = window_.file_size() - at_;
     if (rest < kHeaderBytes) {
-      fault(ErrorCode::data_loss, unless_other() + truncated());
+      fault(ErrorCode::data_loss, header_error_at(at_) + truncated());
       return false;
     }
     std::optional<std::uint64_t> length = parse_header(window_.at(at_, kHeaderBytes));
     if (!length) length = parse_header(window_.at_uncached(at_, kHeaderBytes));
     if (!length) {
-      fault(ErrorCode::data_loss, unless_other() + "corrupt record at byte " + std::to_string(at_) +
-                                      ": its length fails its CRC32C; " + lost());
+      fault(ErrorCode::data_loss, std::string(header_error_at(at_)) + "corrupt record at byte " +
+                                      std::to_string(at_) + ": its length fails its CRC32C; " +
+                                      lost());
       return false;
     }
     if (rest < kFrameBytes || *length > rest - kFrameBytes) {
@@ -72,8 +73,6 @@ class Scanner {
     index_.entries.push_back({at_, 0});
   }
 
-  /// Begins the error of a header.
-  std::string unless_other() const { return at_ == 0 ? "not a TFRecord file, or " : ""; }
   std::string lost() const {
     return "the shard's last " + std::to_string(window_.file_size() - at_) + " bytes are lost";
   }
@@ -94,6 +93,10 @@ class Scanner {
 std::optional<std::uint64_t> parse_header(std::span<const std::byte> header) noexcept {
   if (mask_crc32c(crc32c(header.first(8))) != load<std::uint32_t>(header.data() + 8)) return {};
   return load<std::uint64_t>(header.data());
+}
+
+const char* header_error_at(std::uint64_t at) noexcept {
+  return at == 0 ? "not a TFRecord file, or " : "";
 }
 
 bool data_is_sound(std::span<const std::byte> data_and_footer) noexcept {

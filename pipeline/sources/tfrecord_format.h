@@ -26,6 +26,9 @@ std::optional<std::uint64_t> parse_header(std::span<const std::byte> header) noe
 /// kFooterBytes bytes.
 bool data_is_sound(std::span<const std::byte> data_and_footer) noexcept;
 
+/// Begins the error of a damaged header at byte `at`: the first one may belong to another format.
+const char* header_error_at(std::uint64_t at) noexcept;
+
 /// Finds the records of a plain shard. An entry is a record with its frame. A record larger than
 /// `max_record_bytes` is a fault, and the scan continues with the next. A damaged header, or an
 /// early end of the shard, is a fault behind which nothing can be found. If the first record is

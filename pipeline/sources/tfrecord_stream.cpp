@@ -121,7 +121,7 @@ class Stream final : public RecordStream {
   bool record(ReadItem* item, ReadContext& context, Status& status) {
     if (!hold(kHeaderBytes, context)) {
       if (held_.empty()) return false;
-      status = Error(ErrorCode::data_loss, unless_other() + truncated(), where_);
+      status = Error(ErrorCode::data_loss, header_error_at(at_) + truncated(), where_);
       return true;
     }
     const std::optional<std::uint64_t> length = parse_header(held_.first(kHeaderBytes));
@@ -129,7 +129,7 @@ class Stream final : public RecordStream {
       const OtherFormat* const other = at_ == 0 ? other_format() : nullptr;
       status = Error(ErrorCode::data_loss,
                      other != nullptr ? "this is " + other->text()
-                                      : unless_other() +
+                                      : std::string(header_error_at(at_)) +
                                             "corrupt record: its length fails its CRC32C; the rest "
                                             "of the shard is lost",
                      where_);
@@ -188,8 +188,6 @@ class Stream final : public RecordStream {
     return have >= size;
   }
 
-  /// Begins the error of a header.
-  std::string unless_other() const { return at_ == 0 ? "not a TFRecord file, or " : ""; }
   std::string truncated() const {
     if (contents_->most_left() > 0 && formats_[shard_] == Compression::none)
       return "truncated at byte " + std::to_string(at_ + held_.size() + contents_->most_left());
