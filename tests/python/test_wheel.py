@@ -1,6 +1,7 @@
 """The wheel as it is installed: its program, its libraries, and states that others wrote."""
 
 import json
+import os
 import pathlib
 import subprocess
 import sys
@@ -26,9 +27,17 @@ seed = 5
 """
 
 
+def execute(*words):
+    """A program that has ended."""
+    environment = dict(os.environ)
+    if words[0] != sys.executable:
+        environment.pop("LD_PRELOAD", None)  # a sanitizer's, for the module
+    return subprocess.run([str(word) for word in words], capture_output=True, text=True, timeout=60, check=False, env=environment)
+
+
 def run(*words):
-    """The output of a program."""
-    result = subprocess.run([str(word) for word in words], capture_output=True, text=True, timeout=60, check=False)
+    """The output of a program that succeeds."""
+    result = execute(*words)
     assert result.returncode == 0, result.stderr
     return result.stdout
 
@@ -74,8 +83,7 @@ def test_states_of_the_program_and_of_python(program, tmp_path):
     run(program, "profile", "--pipeline", file, "--state", state, "--digests", digests)
     rest = digests.read_text().splitlines()
     ps.save_state(state, resumed.state())
-    refused = subprocess.run([program, "profile", "--pipeline", file, "--seed", "6", "--state", state, "--digests",
-                              tmp_path / "d"], capture_output=True, text=True, timeout=60, check=False)
+    refused = execute(program, "profile", "--pipeline", file, "--seed", "6", "--state", state, "--digests", tmp_path / "d")
     assert refused.returncode == 2 and "saved with seed 5, not 6" in refused.stderr
     run(program, "profile", "--pipeline", file, "--state", tmp_path / "other", "--digests", digests)
     whole = digests.read_text().splitlines()
