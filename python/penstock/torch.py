@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any, Iterator, Optional, Union
+from typing import Any, Iterator, Optional
 
 import torch
 
 from . import Dataset, Element, InvalidArgument, Tensor
 from . import Iterator as Run
 
-Value = Union[torch.Tensor, "list[bytes]"]
 
-
-def tensor(value: Tensor) -> Value:
+def tensor(value: Tensor) -> Any:
     """Returns the values as a tensor of PyTorch that shares their memory; texts as a list."""
     return value.tolist() if value.dtype == "bytes" else torch.from_dlpack(value)
 
 
-def tensors(batch: Element) -> dict[str, Value]:
+def tensors(batch: Element) -> dict[str, Any]:
     """Returns the components of a batch by name, as `tensor` does."""
     return {name: tensor(value) for name, value in batch.items()}
 
@@ -30,31 +28,48 @@ class Loader:
     threads, ranks or restarts. `options` are those of `Dataset.iterate`.
 
     With a `batch_size`, the loader shards (`rank` of `ranks`) and batches the dataset; without one
-    the dataset makes batches. `pin_memory` copies tensors to pinned memory where CUDA is. A loop
-    that is left early ends its epoch; a loader has one loop at a time.
+    the dataset makes batches. With `drop_last` or `pad` all ranks have equally many batches, as a
+    synchronous trainer needs; otherwise some may have one more. No element comes twice: `pad` fills
+    up the last batches with rows of zeros, and adds `valid`, which is False for these.
+
+    `pin_memory` copies tensors to pinned memory where CUDA is. A loop that is left early ends its
+    epoch; a loader has one loop at a time.
     """
 
     _ELSEWHERE = {
         "shuffle": "call dataset.shuffle()", "sampler": "call dataset.select()",
-        "collate_fn": "call dataset.map() or padded_batch()", "generator": "give a seed",
-        "num_workers": "give threads", "prefetch_factor": "give slots"}
+        "batch_sampler": "call dataset.select()", "generator": "give a seed",
+        "collate_fn": "call dataset.map() or padded_batch()", "num_workers": "give threads",
+        "worker_init_fn": "call dataset.map(fn, random=True)", "prefetch_factor": "give slots",
+        "persistent_workers": "there are no processes", "timeout": "see the report",
+        "multiprocessing_context": "there are no processes"}
 
     def __init__(self, dataset: Dataset, batch_size: Optional[int] = None, *, drop_last: bool = False,
-                 pin_memory: bool = False, rank: int = 0, ranks: int = 1, seed: int = 0,
-                 **options: Any) -> None:
+                 pad: bool = False, pin_memory: bool = False, rank: int = 0, ranks: int = 1,
+                 seed: int = 0, **options: Any) -> None:
         for name in options:
             if name in self._ELSEWHERE:
                 raise TypeError(f"Loader has no {name}: {self._ELSEWHERE[name]}")
+        if not isinstance(dataset, Dataset):
+            raise TypeError(f"dataset must be a penstock.Dataset, not {type(dataset).__name__}")
         if not 0 <= rank < ranks:
             raise InvalidArgument(f"rank must be in [0, {ranks}), not {rank}")
+        if pad and (drop_last or "valid" in dataset.spec):
+            raise InvalidArgument("pad adds a component valid, and goes without drop_last")
         if batch_size is not None:
+            count = dataset.cardinality()
             if ranks > 1:
                 dataset = dataset.shard(ranks, rank)
             dataset = dataset.batch(batch_size, drop_remainder=drop_last)
-        elif ranks > 1 or drop_last:
-            raise InvalidArgument("rank, ranks and drop_last need a batch_size")
+            least = count // ranks // batch_size
+            if pad:
+                dataset = dataset.pad_batches()
+            elif drop_last and 0 <= least < -(-count // ranks) // batch_size:
+                dataset = dataset.take(least)  # the other ranks have no more
+        elif ranks > 1 or drop_last or pad:
+            raise InvalidArgument("rank, ranks, drop_last and pad need a batch_size")
         self.dataset, self.batch_size, self.drop_last = dataset, batch_size, drop_last
-        self._pin = pin_memory and torch.cuda.is_available()
+        self._pad, self._pin = pad, pin_memory and torch.cuda.is_available()
         self._options = {"seed": seed, "epochs": 1 << 40, **options}
         self._run: Optional[Run] = None
         self._begun = False  # the current epoch is delivered, or was
@@ -69,7 +84,7 @@ class Loader:
             raise TypeError("the number of batches is " + ("infinite" if count == -1 else "not known"))
         return count
 
-    def __iter__(self) -> Iterator[dict[str, Value]]:
+    def __iter__(self) -> Iterator[dict[str, Any]]:
         self._loops += 1
         loop, run = self._loops, self._open()
         if self._begun and self._epoch is None:
@@ -80,6 +95,8 @@ class Loader:
         self._epoch, self._begun, self._over = None, True, False
         while (batch := run.next()) is not None:
             values = tensors(batch)
+            if self._pad:
+                values["valid"] = torch.arange(self.batch_size or 0) < batch.valid_rows
             if self._pin:
                 values = {name: value if isinstance(value, list) else value.pin_memory()
                           for name, value in values.items()}

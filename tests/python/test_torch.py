@@ -53,6 +53,23 @@ def test_ranks_share_an_epoch(dataset):
     assert [value for pair in zip(sum(parts[0], []), sum(parts[1], [])) for value in pair] == whole
 
 
+@pytest.mark.parametrize("count", [0, 1, 11, 12, 13, 23, 24])
+def test_equal_numbers_of_batches(count):
+    """What DistributedDataParallel needs: another rank's missing step would hang all."""
+    def batches(**options):
+        return [list(loaders.Loader(ps.range(1, count + 1), 4, rank=rank, ranks=3, **options)) for rank in range(3)]
+
+    whole = batches(drop_last=True)
+    assert [len(rank) for rank in whole] == [count // 3 // 4] * 3
+    assert all(len(batch["value"]) == 4 for rank in whole for batch in rank)
+    padded = batches(pad=True)
+    assert [len(rank) for rank in padded] == [-(-count // 12)] * 3
+    for batch in sum(padded, []):
+        assert batch["valid"].dtype == torch.bool and torch.equal(batch["valid"], batch["value"] > 0)
+    assert sorted(value for rank in padded for batch in rank for value in batch["value"][batch["valid"]].tolist()
+                  ) == list(range(1, count + 1))
+
+
 @pytest.mark.parametrize("stop", range(8))
 def test_state_within_and_between_epochs(dataset, stop):
     def stream(loader, epochs):
@@ -94,6 +111,12 @@ def test_misuse(dataset):
         loaders.Loader(dataset, 8, shuffle=True)
     with pytest.raises(ps.InvalidArgument, match=r"rank must be in \[0, 2\), not 2"):
         loaders.Loader(dataset, 8, rank=2, ranks=2)
+    with pytest.raises(TypeError, match="must be a penstock.Dataset, not TensorDataset"):
+        loaders.Loader(torch.utils.data.TensorDataset(torch.zeros(3)), 8)
+    with pytest.raises(ps.InvalidArgument, match="without drop_last"):
+        loaders.Loader(dataset, 8, pad=True, drop_last=True)
+    with pytest.raises(ps.InvalidArgument, match="need a batch_size"):
+        loaders.Loader(dataset.batch(8), pad=True)
     with pytest.raises(ps.InvalidArgument, match="no result of"):
         loader.load_state_dict({})
     short = loaders.Loader(dataset, 8, epochs=2)
