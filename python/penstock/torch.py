@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Iterator, Optional
+from typing import Any, Iterator, Optional, Union
 
 import torch
 
-from . import Dataset, Element, InvalidArgument, Tensor
+from . import Dataset, Element, InvalidArgument, Report, Tensor
 from . import Iterator as Run
+from . import range as numbers
 
 
 def tensor(value: Tensor) -> Any:
@@ -71,6 +72,10 @@ class Loader:
         self.dataset, self.batch_size, self.drop_last = dataset, batch_size, drop_last
         self._pad, self._pin = pad, pin_memory and torch.cuda.is_available()
         self._options = {"seed": seed, "epochs": 1 << 40, **options}
+        try:
+            numbers(0).explain(**self._options)
+        except TypeError as error:
+            raise TypeError(f"not options of Dataset.iterate: {options}") from error
         self._run: Optional[Run] = None
         self._begun = False  # the current epoch is delivered, or was
         self._over = False  # to its end
@@ -121,16 +126,21 @@ class Loader:
         return {**self._open().state_dict(), "begun": self._begun, "epoch":
                 self._open().epoch if within and self._epoch is None else self._epoch}
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
+    def load_state_dict(self, state: Union[dict[str, Any], list[dict[str, Any]]]) -> None:
         """Continues there: in the middle of an epoch, the next loop gives its rest. The state is
-        that of this rank; `Dataset.restore` takes those of another number of ranks."""
-        if not {"penstock", "begun", "epoch"} <= state.keys():
+        that of this rank, or a list of those of all ranks if there were more or fewer: that needs
+        ranks without `pad`, which have stopped after equally many batches."""
+        states = state if isinstance(state, list) else [state]
+        if not states or not all({"penstock", "begun", "epoch"} <= each.keys() for each in states):
             raise InvalidArgument("this is no result of Loader.state_dict")
         self.close()
-        self._run = self.dataset.restore(state["penstock"], **self._options)
-        self._begun, self._epoch = state["begun"], state["epoch"]
+        if isinstance(state, list):
+            self._run = self.dataset.restore([each["penstock"] for each in states], **self._options)
+        else:
+            self._run = self.dataset.restore(state["penstock"], **self._options)
+        self._begun, self._epoch = states[0]["begun"], states[0]["epoch"]
 
-    def report(self) -> Any:
+    def report(self) -> Report:
         """Returns the report of the run."""
         return self._open().report()
 

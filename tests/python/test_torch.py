@@ -89,6 +89,30 @@ def test_state_within_and_between_epochs(dataset, stop):
     assert rest[:12 - stop] == everything[stop:]
 
 
+def test_states_of_another_number_of_ranks():
+    def ranks(count, **options):
+        return [loaders.Loader(ps.range(240).shuffle(), 4, rank=rank, ranks=count, **options) for rank in range(count)]
+
+    def numbers(loader):
+        return [value for batch in loader for value in batch["value"].tolist()]
+
+    stopped, seen = ranks(2, seed=7), []
+    for loader in stopped:
+        seen += [value for _, batch in zip(range(6), loader) for value in batch["value"].tolist()]
+    states = [loader.state_dict() for loader in stopped]
+    resumed = ranks(3)
+    for loader in resumed:
+        loader.load_state_dict(states)
+    rest = sum(map(numbers, resumed), [])
+    assert len(seen) == 48 and sorted(seen + rest) == list(range(240))
+    whole = [numbers(loader) for loader in ranks(1, seed=7) for _ in range(2)]
+    assert [value for row in zip(*map(numbers, resumed)) for value in row] == whole[1]  # the next epoch
+    with pytest.raises(ps.InvalidArgument, match="pad_batches"):
+        ranks(3, pad=True)[0].load_state_dict(states)
+    with pytest.raises(ps.InvalidArgument, match="no result"):
+        resumed[0].load_state_dict([])
+
+
 def test_state_after_a_whole_epoch(dataset):
     loader = loaders.Loader(dataset, 8, seed=4)
     epochs = [epoch(loader) for _ in range(2)]
@@ -109,6 +133,8 @@ def test_misuse(dataset):
         list(zip(loader, loader))
     with pytest.raises(TypeError, match="no shuffle: call dataset.shuffle"):
         loaders.Loader(dataset, 8, shuffle=True)
+    with pytest.raises(TypeError, match="not options of Dataset.iterate: {'device': 'cuda:0'}"):
+        loaders.Loader(dataset, 8, device="cuda:0")
     with pytest.raises(ps.InvalidArgument, match=r"rank must be in \[0, 2\), not 2"):
         loaders.Loader(dataset, 8, rank=2, ranks=2)
     with pytest.raises(TypeError, match="must be a penstock.Dataset, not TensorDataset"):
