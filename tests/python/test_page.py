@@ -210,23 +210,23 @@ def _(row, Loader):
     assert flat(b["value"].tolist() for b in loader) == list(range(150))
 
 
-def made_ahead(data, loader):
-    """The number of batches that are made while the first is held."""
+def made_ahead(loader, least):
+    """The number of batches made while the first is held, once it is `least`."""
     made = []
-    batches = iter(loader(data.map(lambda e: made.append(1) or e)))
-    batch, before = next(batches), -1
-    while before != len(made):
-        before = len(made)
-        time.sleep(0.3)
+    batches = iter(loader(ps.range(64 * 100).map(lambda e: made.append(1) or e)))
+    batch, end = next(batches), time.monotonic() + 20
+    while len(made) < 64 * (1 + least) and time.monotonic() < end:
+        time.sleep(0.01)
+    time.sleep(0.5)
     assert len(batch["value"]) == 64
     return len(made) // 64 - 1
 
 
 @torch_row("prefetch_factor=4")
 def _(row, Loader):
-    data = ps.range(64 * 100)
-    assert 3 <= made_ahead(data, lambda data: row(data=data, Loader=functools.partial(Loader, threads=1))) <= 5
-    assert made_ahead(data, lambda data: Loader(data, 64, threads=1)) > 6
+    single = functools.partial(Loader, threads=1)
+    assert 3 <= made_ahead(lambda data: row(data=data, Loader=single), 3) <= 5
+    assert made_ahead(lambda data: single(data, 64), 7) >= 7  # by default
 
 
 @torch_row("worker_init_fn")
@@ -349,6 +349,12 @@ def _(row, Loader):
     again.load_state_dict(state)
     reads.clear()
     assert numbers(again) == whole[8:] and len(reads) == 8  # nothing that came before
+    rest = []
+    for rank in range(3):
+        loader = Loader(ps.range(40).shuffle(), 4, rank=rank, ranks=3)
+        row(1, loader=loader, states=[Loader(ps.range(40).shuffle(), 4, rank=k, ranks=2).state_dict() for k in range(2)])
+        rest += flat(numbers(loader))
+    assert sorted(rest) == list(range(40))
 
 
 @torch_row("ImageFolder(folder)")
