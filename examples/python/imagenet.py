@@ -41,14 +41,13 @@ def build(name: str, classes: int) -> Any:
 
 
 def digest(images: Any, labels: Any, indices: Any) -> int:
-    """Adds up a checksum of each sample. The sum doesn't depend on the order of samples. `shard` gives
-    each element of an epoch to one rank, and its pixels depend on the seed, the epoch and the element
-    alone. So the sums of all ranks add up to one number, however many ranks there are."""
+    """Adds up checksums of samples, in any order. `shard` gives each element of an epoch to one rank; its pixels
+    depend on seed, epoch and element alone. So the sums of all ranks add up to one number for any number of ranks."""
     return sum(zlib.crc32(image.numpy(), zlib.crc32(f"{index} {label}".encode()))
                for image, label, index in zip(images, labels.tolist(), indices.tolist()))
 
 
-def save(path: str, shared: dict[str, Any], own: dict[str, Any]) -> None:
+def save(path: str, step: int, shared: dict[str, Any], own: dict[str, Any]) -> None:
     """Writes a checkpoint with what each rank has of its own; a crash leaves the old one or the new one."""
     ranks: list[Any] = [own] * RANKS
     if RANKS > 1:
@@ -59,10 +58,10 @@ def save(path: str, shared: dict[str, Any], own: dict[str, Any]) -> None:
             file.flush()
             os.fsync(file.fileno())
         os.replace(path + ".part", path)
-        print(f"checkpoint at step {shared['step']}", flush=True)
+        print(f"checkpoint at step {step}", flush=True)
 
 
-def report(name: str, sums: list[Any], device: Any, rest: str) -> None:
+def show(name: str, sums: list[Any], device: Any, rest: str) -> None:
     """Prints sums over all ranks: images, their digest, and a value."""
     whole, value = torch.tensor(sums[:2], device=device), torch.tensor(float(sums[2]), device=device)
     for numbers in (whole, value) if RANKS > 1 else ():
@@ -78,11 +77,12 @@ def main(args: argparse.Namespace) -> None:
         torch.cuda.set_device(device)
     if RANKS > 1:
         dist.init_process_group("nccl" if cuda else "gloo")
-    options = dict(batch_size=args.batch, rank=RANK, ranks=RANKS, pin_memory=cuda, threads=args.threads, seed=args.seed)
+    options = dict(batch_size=args.batch, rank=RANK, ranks=RANKS, pin_memory=cuda, seed=args.seed, threads=args.threads)
     images = source(args.train)
     image, label, index = images.spec
     crop = ps.decode_image(image).random_resized_crop(args.size).random_flip().normalize()
-    # All ranks must take equally many steps: `pad` fills the last batches up with invalid rows.
+    # All ranks must take equally many steps: `pad` fills the last batches up. Its rows of zeros would spoil
+    # BatchNorm's statistics, so valid rows come again in their place, without weight.
     train = Loader(images.shuffle().map(crop), pad=True, **options)
     middle = ps.decode_image(image).resize_short(args.size * 8 // 7).center_crop(args.size).normalize()
     test = Loader(source(args.test).map(middle), **options) if args.test else None
@@ -90,47 +90,47 @@ def main(args: argparse.Namespace) -> None:
     plain = build(args.model, args.classes).to(device)
     model = nn.parallel.DistributedDataParallel(plain) if RANKS > 1 else plain
     optimizer = torch.optim.SGD(plain.parameters(), args.lr, momentum=0.9, weight_decay=1e-4)
-    epoch = step = count = fed = loss_sum = 0
-    if args.resume and args.checkpoint and os.path.exists(args.checkpoint):
+    epoch = step = count = fed = 0
+    loss_sum: Any = 0.0
+    if args.resume and os.path.exists(args.checkpoint):
         saved = torch.load(args.checkpoint, map_location=device)
         if len(saved["ranks"]) != RANKS:
             sys.exit(f"imagenet.py: {args.checkpoint} is of {len(saved['ranks'])} ranks, not {RANKS}")
         plain.load_state_dict(saved["model"])
         optimizer.load_state_dict(saved["optimizer"])
-        epoch, step, own = saved["epoch"], saved["step"], saved["ranks"][RANK]
-        count, fed, loss_sum = own["sums"]
+        own = saved["ranks"][RANK]
+        epoch, step, count, fed, loss_sum = own["numbers"]
         train.load_state_dict(own["loader"])
     for epoch in range(epoch, args.epochs):
         model.train()
         begin, before = time.perf_counter(), count
         for batch in train:
-            pixels, labels, valid = (batch[name].to(device, non_blocking=True) for name in (image, label, "valid"))
+            rows = int(batch["valid"].sum())
+            again = slice(None) if rows == args.batch else torch.arange(args.batch) % max(rows, 1)
+            pixels, labels = (value.to(device, non_blocking=True) for value in (batch[image][again], batch[label]))
             with torch.autocast(device.type, torch.bfloat16, enabled=cuda):
-                losses = nn.functional.cross_entropy(model(pixels), labels, reduction="none") * valid
+                losses = nn.functional.cross_entropy(model(pixels), labels, reduction="none")[:rows]
             optimizer.param_groups[0]["lr"] = args.lr * (1 + math.cos(math.pi * step / len(train) / args.epochs)) / 2
             optimizer.zero_grad()
             (losses.sum() / args.batch).backward()
             optimizer.step()
-            rows, step, loss_sum = batch["valid"], step + 1, loss_sum + losses.detach().sum()
-            count += int(rows.sum())
+            step, count, loss_sum = step + 1, count + rows, loss_sum + losses.detach().sum()
             if args.digest:
-                fed += digest(batch[image][rows], batch[label][rows], batch[index][rows])
+                fed += digest(batch[image][:rows], batch[label][:rows], batch[index][:rows])
             if args.checkpoint and step % args.every == 0:
-                save(args.checkpoint, {"model": plain.state_dict(), "optimizer": optimizer.state_dict(),
-                                       "epoch": epoch, "step": step},
-                     {"loader": train.state_dict(), "sums": (count, fed, float(loss_sum))})
+                save(args.checkpoint, step, {"model": plain.state_dict(), "optimizer": optimizer.state_dict()},
+                     {"loader": train.state_dict(), "numbers": (epoch, step, count, fed, float(loss_sum))})
         rate = RANKS * (count - before) / (time.perf_counter() - begin)
-        report(f"epoch {epoch}", [count, fed, loss_sum], device,
-               f"loss, {rate:.0f} images/s. {train.report().verdict}")
+        show(f"epoch {epoch}", [count, fed, loss_sum], device, f"loss, {rate:.0f} images/s. {train.report().verdict}")
         model.eval()
-        count = fed = loss_sum = tested = checked = right = 0
+        loss_sum = count = fed = tested = checked = right = 0
         with torch.inference_mode():  # each image once, so ranks may differ in their steps: not by `model`
             for batch in test or ():
                 right += int((plain(batch[image].to(device)).argmax(1).cpu() == batch[label]).sum())
                 tested += len(batch[label])
                 checked += digest(batch[image], batch[label], batch[index]) if args.digest else 0
         if test:
-            report("test", [tested, checked, right], device, "right")
+            show("test", [tested, checked, right], device, "right")
     if RANKS > 1:
         dist.destroy_process_group()
 
