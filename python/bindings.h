@@ -94,6 +94,15 @@ struct LockTimes {
 };
 LockTimes lock_times() noexcept;
 
+/// A report, and the time that functions took and waited for the interpreter's lock.
+struct PythonReport {
+  Report report;
+  LockTimes lock;
+  std::string warning;
+};
+/// Returns the report of a run that has these figures, and began when the times were `before`.
+PythonReport with_lock(Report report, const Stats& stats, const LockTimes& before);
+
 /// An exception of a user's function, with Python's own behind it.
 class Raised : public std::exception {
  public:

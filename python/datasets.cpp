@@ -51,6 +51,43 @@ Dataset map(const Dataset& in, const Function& function, MapArguments options) {
                 std::move(options));
 }
 
+/// Returns a selection by whole numbers of any kind.
+Dataset select(const Dataset& in, nb::handle indices) {
+  const nb::object given = nb::isinstance<nb::list>(indices) ||
+                                   nb::isinstance<nb::tuple>(indices) ||
+                                   nb::hasattr(indices, "__dlpack__")
+                               ? nb::borrow(indices)
+                               : nb::object(nb::list(indices));
+  std::vector<std::uint64_t> all;
+  const auto add = [&](auto number) {
+    if (number < 0) throw nb::index_error("select: positions count from 0, and none is negative");
+    all.push_back(static_cast<std::uint64_t>(number));
+  };
+  if (nb::hasattr(given, "__dlpack__")) {
+    const Tensor numbers = tensor_of(given, false);
+    if (numbers.dtype() == DType::boolean)
+      throw nb::type_error("select takes positions, not a mask: numpy.flatnonzero(mask)");
+    if (numbers.dtype() == DType::i64)
+      for (const std::int64_t number : numbers.to_vector<std::int64_t>()) add(number);
+    else if (numbers.dtype() == DType::i32)
+      for (const std::int32_t number : numbers.to_vector<std::int32_t>()) add(number);
+    else if (numbers.dtype() == DType::u64)
+      all = numbers.to_vector<std::uint64_t>();
+    else
+      throw nb::type_error("select takes an array of i64, i32 or u64");
+  } else {
+    for (const nb::handle number : given) {
+      if (nb::isinstance<nb::bool_>(number))
+        throw nb::type_error("select takes positions, not a mask: numpy.flatnonzero(mask)");
+      std::int64_t position = 0;
+      if (!nb::try_cast(number, position))
+        throw nb::type_error("select takes whole numbers below 2^63");
+      add(position);
+    }
+  }
+  return without_lock([&] { return in.select(std::move(all)); });
+}
+
 /// More on `map`, whose function has forms of its own in Python.
 constexpr const char* kForms = R"(
 
@@ -107,7 +144,6 @@ void bind_datasets(nb::module_& m) {
   def(type, "bucket_by_length", &Dataset::bucket_by_length);
   def(type, "pack", &Dataset::pack);
   def(type, "ragged_batch", &Dataset::ragged_batch, "size"_a);
-  def(type, "select", &Dataset::select, "indices"_a);
   def(type, "split_at", &Dataset::split_at, "share"_a, "seed"_a);
   def(type, "cardinality", &Dataset::cardinality);
   using Path = std::filesystem::path;
@@ -121,6 +157,19 @@ void bind_datasets(nb::module_& m) {
       .def(
           "apply", [](nb::object self, nb::callable fn) { return fn(self); }, "fn"_a,
           doc("Dataset::apply"))
+      .def("select", select, "indices"_a, doc("Dataset::select"),
+           nb::sig("def select(self, indices: collections.abc.Iterable[int]) -> Dataset"))
+      .def(
+          "__len__",
+          [](const Dataset& in) {
+            const std::int64_t count = unlocked([&] { return in.cardinality(); });
+            if (count < 0)
+              throw nb::type_error(count == kInfinite ? "the dataset is infinite"
+                                                      : "the number of elements is not known");
+            return count;
+          },
+          "The number of elements. Raises TypeError if it is not known, or infinite.")
+      .def("__bool__", [](const Dataset&) { return true; })
       .def_prop_ro(
           "spec", [](const Dataset& in) { return dict_of(in.spec()); },
           nb::sig("def spec(self) -> dict[str, tuple[str, tuple[int | None, ...] | None]]"),

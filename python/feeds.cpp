@@ -89,6 +89,7 @@ class Towers final : public Ending {
          const std::optional<Bytes>& state)
       : devices_(devices),
         spec_(std::make_shared<Spec>(dataset.spec())),
+        before_(lock_times()),
         feed_(new Feed(state ? Feed::restore(state->value, dataset, devices, std::move(options))
                              : Feed(dataset, devices, std::move(options))),
               destroy) {}
@@ -107,6 +108,19 @@ class Towers final : public Ending {
     return std::make_shared<Lease>(std::move(*batch), devices_[static_cast<std::size_t>(tower)],
                                    spec_);
   }
+  /// Returns the next batch of this epoch or of a later one.
+  std::shared_ptr<Lease> next_of_all() {
+    if (open()->towers() > 1) throw nb::type_error("the feed has several towers: call next(tower)");
+    for (;;) {
+      if (std::shared_ptr<Lease> lease = next(0)) return lease;
+      if (open()->ended(0)) throw nb::stop_iteration();
+    }
+  }
+  PythonReport report() const {
+    const std::shared_ptr<Feed> feed = open();
+    Report result = unlocked([&] { return penstock::report(*feed); });
+    return with_lock(std::move(result), unlocked([&] { return feed->stats(); }).run, before_);
+  }
   std::shared_ptr<Feed> open() const {
     if (feed_ == nullptr) throw Error(ErrorCode::invalid_argument, "the feed is closed");
     return feed_;
@@ -124,6 +138,7 @@ class Towers final : public Ending {
 
   const std::vector<DevicePtr> devices_;
   const std::shared_ptr<const Spec> spec_;
+  const LockTimes before_;
   std::shared_ptr<Feed> feed_;
 };
 
@@ -205,9 +220,15 @@ void bind_feeds(nb::module_& m) {
           "cancel", [](Towers& t) { t.open()->cancel(); }, doc("Feed::cancel"))
       .def("close", &Towers::close,
            "Ends the feed and its threads. Batches that were taken stay valid.")
+      .def("report", &Towers::report, doc("report#2"))
       .def(
-          "report", [](Towers& t) { return unlocked([&] { return report(*t.open()).text; }); },
-          doc("report#2"));
+          "__iter__", [](nb::object self) { return self; }, nb::sig("def __iter__(self) -> Feed"))
+      .def("__next__", &Towers::next_of_all,
+           "Returns the next batch of this epoch or of a later one, and waits for it. Raises "
+           "TypeError for a feed of several towers.")
+      .def(
+          "__enter__", [](nb::object self) { return self; }, nb::sig("def __enter__(self) -> Feed"))
+      .def("__exit__", [](Towers& towers, nb::args) { towers.close(); });
 }
 
 }  // namespace penstock::python

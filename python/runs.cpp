@@ -125,20 +125,24 @@ void def_run(nb::class_<Dataset>& type, const char* name, const char* text, cons
       });
 }
 
-/// The report of a run, and the time that its functions took and waited for the interpreter's lock.
-struct PythonReport {
-  Report report;
-  LockTimes lock;
-  std::string warning;
-};
-
 PythonReport report_of(const Run& run) {
   const std::shared_ptr<Iterator> iterator = run.open();
-  const Stats stats = iterator->stats();
-  PythonReport result{unlocked([&] { return report(*iterator); }), lock_times(), {}};
-  result.lock.calls -= run.before().calls;
-  result.lock.waited_ns -= run.before().waited_ns;
-  result.lock.held_ns -= run.before().held_ns;
+  Report result = unlocked([&] { return report(*iterator); });
+  return with_lock(std::move(result), iterator->stats(), run.before());
+}
+
+nb::bytes state_of(const Run& run) {
+  const std::string state = run.save();
+  return nb::bytes(state.data(), state.size());
+}
+
+}  // namespace
+
+PythonReport with_lock(Report report, const Stats& stats, const LockTimes& before) {
+  PythonReport result{std::move(report), lock_times(), {}};
+  result.lock.calls -= before.calls;
+  result.lock.waited_ns -= before.waited_ns;
+  result.lock.held_ns -= before.held_ns;
   const double threads = std::max(1, stats.threads);
   const double waited_s = static_cast<double>(result.lock.waited_ns) * 1e-9,
                held_s = static_cast<double>(result.lock.held_ns) * 1e-9;
@@ -155,13 +159,6 @@ PythonReport report_of(const Run& run) {
   }
   return result;
 }
-
-nb::bytes state_of(const Run& run) {
-  const std::string state = run.save();
-  return nb::bytes(state.data(), state.size());
-}
-
-}  // namespace
 
 void bind_runs(nb::module_& m) {
   nb::class_<PythonReport>(m, "Report", doc("Report"))

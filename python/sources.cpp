@@ -24,6 +24,19 @@ Dataset generate(const nb::callable& make, const SpecDict& given, std::string na
       spec, std::move(name));
 }
 
+/// Features, with or without the names of their components.
+using Features = std::variant<std::vector<nb::tuple>, nb::typed<nb::dict, nb::str, nb::tuple>>;
+std::vector<FeatureSpec> features_of(const Features& given) {
+  if (const auto* const list = std::get_if<0>(&given))
+    return Given<std::vector<FeatureSpec>>::take(*list);
+  std::vector<FeatureSpec> all;
+  for (auto [component, feature] : std::get<1>(given)) {
+    all.push_back(Given<FeatureSpec>::take(nb::cast<nb::tuple>(feature)));
+    all.back().component = nb::cast<std::string>(component);
+  }
+  return all;
+}
+
 using Path = std::filesystem::path;
 
 Dataset images_at(const Path& folder, const ImagesOptions& options) {
@@ -63,17 +76,16 @@ void bind_sources(nb::module_& m) {
   nb::class_<Op>(m, "WorkOp", doc("WorkOp"));
   m.def(
       "parse_example",
-      [](std::vector<nb::tuple> features, std::string component) {
-        return Op{parse_example(Given<std::vector<FeatureSpec>>::take(std::move(features)),
-                                std::move(component))};
+      [](const Features& features, std::string component) {
+        return Op{parse_example(features_of(features), std::move(component))};
       },
       "features"_a, "component"_a = "record", doc("parse_example"));
   m.def(
       "parse_sequence_example",
-      [](std::vector<nb::tuple> context, std::vector<nb::tuple> sequences, std::string component) {
+      [](const Features& context, std::vector<nb::tuple> sequences, std::string component) {
         return Op{parse_sequence_example(
-            Given<std::vector<FeatureSpec>>::take(std::move(context)),
-            Given<std::vector<SequenceSpec>>::take(std::move(sequences)), std::move(component))};
+            features_of(context), Given<std::vector<SequenceSpec>>::take(std::move(sequences)),
+            std::move(component))};
       },
       "context"_a, "sequences"_a, "component"_a = "record", doc("parse_sequence_example"));
 

@@ -27,8 +27,8 @@ RANK, RANKS, LOCAL_RANK = (int(os.environ.get(*each)) for each in (("RANK", 0), 
 def source(path: str) -> ps.Dataset:
     """Returns encoded images, labels, and the numbers of the records."""
     if not os.path.isdir(path) and not path.endswith((".tar", ".pnr")):
-        features = ps.parse_example([("image/encoded", "bytes", []), ("image/class/label", "i64", [])])
-        return ps.tfrecord(path).map_op(features).enumerate()
+        features = {"image": ("image/encoded", "bytes", []), "label": ("image/class/label", "i64", [])}
+        return ps.tfrecord(path).map_op(ps.parse_example(features)).enumerate()
     read = ps.images if os.path.isdir(path) else ps.tar if path.endswith(".tar") else ps.image_records
     return read(path).keep(["image", "label"]).enumerate()
 
@@ -79,12 +79,11 @@ def main(args: argparse.Namespace) -> None:
         dist.init_process_group("nccl" if cuda else "gloo")
     options = dict(batch_size=args.batch, rank=RANK, ranks=RANKS, pin_memory=cuda, seed=args.seed, threads=args.threads)
     images = source(args.train)
-    image, label, index = images.spec
-    crop = ps.decode_image(image).random_resized_crop(args.size).random_flip().normalize()
+    crop = ps.decode_image().random_resized_crop(args.size).random_flip().normalize()
     # All ranks must take equally many steps: `pad` fills the last batches up. Its rows of zeros would spoil
     # BatchNorm's statistics, so valid rows come again in their place, without weight.
     train = Loader(images.shuffle().map(crop), pad=True, **options)
-    middle = ps.decode_image(image).resize_short(args.size * 8 // 7).center_crop(args.size).normalize()
+    middle = ps.decode_image().resize_short(args.size * 8 // 7).center_crop(args.size).normalize()
     test = Loader(source(args.test).map(middle), **options) if args.test else None
     torch.manual_seed(args.seed)
     plain = build(args.model, args.classes).to(device)
@@ -107,7 +106,7 @@ def main(args: argparse.Namespace) -> None:
         for batch in train:
             rows = int(batch["valid"].sum())
             again = slice(None) if rows == args.batch else torch.arange(args.batch) % max(rows, 1)
-            pixels, labels = (value.to(device, non_blocking=True) for value in (batch[image][again], batch[label]))
+            pixels, labels = (value.to(device, non_blocking=True) for value in (batch["image"][again], batch["label"]))
             with torch.autocast(device.type, torch.bfloat16, enabled=cuda):
                 losses = nn.functional.cross_entropy(model(pixels), labels, reduction="none")[:rows]
             optimizer.param_groups[0]["lr"] = args.lr * (1 + math.cos(math.pi * step / len(train) / args.epochs)) / 2
@@ -116,7 +115,7 @@ def main(args: argparse.Namespace) -> None:
             optimizer.step()
             step, count, loss_sum = step + 1, count + rows, loss_sum + losses.detach().sum()
             if args.digest:
-                fed += digest(batch[image][:rows], batch[label][:rows], batch[index][:rows])
+                fed += digest(batch["image"][:rows], batch["label"][:rows], batch["index"][:rows])
             if args.checkpoint and step % args.every == 0:
                 save(args.checkpoint, step, {"model": plain.state_dict(), "optimizer": optimizer.state_dict()},
                      {"loader": train.state_dict(), "numbers": (epoch, step, count, fed, float(loss_sum))})
@@ -126,9 +125,9 @@ def main(args: argparse.Namespace) -> None:
         loss_sum = count = fed = tested = checked = right = 0
         with torch.inference_mode():  # each image once, so ranks may differ in their steps: not by `model`
             for batch in test or ():
-                right += int((plain(batch[image].to(device)).argmax(1).cpu() == batch[label]).sum())
-                tested += len(batch[label])
-                checked += digest(batch[image], batch[label], batch[index]) if args.digest else 0
+                right += int((plain(batch["image"].to(device)).argmax(1).cpu() == batch["label"]).sum())
+                tested += len(batch["label"])
+                checked += digest(batch["image"], batch["label"], batch["index"]) if args.digest else 0
         if test:
             show("test", [tested, checked, right], device, "right")
     if RANKS > 1:

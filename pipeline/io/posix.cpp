@@ -228,7 +228,11 @@ OpenedFile open_regular(const std::string& path, const FileRoot& root) {
   if (!fd) throw root.error(errno, "open", path);
   struct stat st;
   if (::fstat(fd.get(), &st) != 0) throw root.error(errno, "examine", path);
-  if (S_ISDIR(st.st_mode)) throw root.error(EISDIR, "read", path);
+  if (S_ISDIR(st.st_mode))
+    throw Error(ErrorCode::not_found,
+                "can't read: Is a directory; name the files in it, as by a pattern such as " +
+                    path + (path.ends_with('/') ? "*" : "/*"),
+                {.shard = path});
   if (!S_ISREG(st.st_mode))
     throw Error(ErrorCode::not_found, "not a regular file", {.shard = path});
   // Files of /proc report size 0, and would be taken for empty files.

@@ -31,7 +31,16 @@ def test_batches_of_a_device(dataset):
     del batch
     gc.collect()
     assert len(taken(feed)) == 9 and len(taken(feed)) == 10 and feed.ended()
-    assert "batches" in feed.report()
+    assert "batches" in str(feed.report()) and feed.report().lock["calls"] == 0
+
+
+def test_loop_over_a_feed(dataset):
+    with ps.Feed(dataset, "host:0", epochs=2) as feed:
+        assert [np.from_dlpack(batch["y"])[0] for batch in feed] == 2 * list(range(0, 40, 4))
+    with pytest.raises(ps.InvalidArgument, match="closed"):
+        next(feed)
+    with pytest.raises(TypeError, match="several towers"):
+        next(ps.Feed(dataset, "host:0,host:0"))
 
 
 def test_towers_share_the_batches(dataset):

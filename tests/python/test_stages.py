@@ -52,6 +52,26 @@ class TestFunctions:
         assert flat(ps.range(1000).map(add, batched=True)) == list(range(1, 1001))
         assert len(calls) < 1000 and sum(calls) == 1000
 
+    @pytest.mark.parametrize("indices", [[3, 0, 3], (3, 0, 3), np.array([3, 0, 3]), np.array([3, 0, 3], np.uint64),
+                                         np.array([3, 0, 3], np.int32), ps.Tensor(np.array([3, 0, 3])),
+                                         (np.int64(i) for i in (3, 0, 3))], ids=range(7))
+    def test_selections(self, indices):
+        assert flat(ps.range(0, 50, 10).select(indices)) == [30, 0, 30]
+
+    @pytest.mark.parametrize("indices, error", [([-1], IndexError), (np.array([-1]), IndexError), ([True, False], TypeError),
+                                                (np.array([True]), TypeError), ([1.5], TypeError), (["1"], TypeError),
+                                                (np.array([1.5]), TypeError), (3, TypeError), ([5], ps.InvalidArgument)])
+    def test_wrong_selections(self, indices, error):
+        with pytest.raises(error):
+            ps.range(5).select(indices)
+
+    def test_length(self):
+        assert len(ps.range(10).batch(3)) == 4 and len(ps.range(0)) == 0 and bool(ps.range(0))
+        for dataset, says in ((ps.range(3).repeat(), "infinite"), (ps.range(3).filter(lambda e: True), "not known")):
+            assert dataset
+            with pytest.raises(TypeError, match=says):
+                len(dataset)
+
     def test_local_values_of_threads(self):
         local, made, dropped = threading.local(), [], []
 
@@ -293,6 +313,13 @@ class TestSources:
         records = ps.tensors({"record": [example, b""]})
         parsed = records.map_op(ps.parse_example([("x", "i64", [4], [9, 9, 9, 9])]))
         assert [e["x"].tolist() for e in parsed.iterate()] == [[1, 2, 3, 4], [9, 9, 9, 9]]
+        renamed = records.map_op(ps.parse_example({"counts": ("x", "i64", [4], [9, 9, 9, 9])}))
+        assert [e["counts"].tolist() for e in renamed.iterate()] == [[1, 2, 3, 4], [9, 9, 9, 9]]
+
+    @pytest.mark.parametrize("read", [ps.tfrecord, ps.tar, ps.text_lines, ps.csv])
+    def test_folder_in_the_place_of_files(self, read, tmp_path):
+        with pytest.raises(ps.NotFound, match=f"name the files in it, .*{re.escape(str(tmp_path))}/[*]"):
+            read(tmp_path)
 
     def test_synthetic_images(self):
         dataset = ps.synthetic("count=20,image=40x30").map(
