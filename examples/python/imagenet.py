@@ -27,7 +27,8 @@ RANK, RANKS, LOCAL_RANK = (int(os.environ.get(*each)) for each in (("RANK", 0), 
 def source(path: str) -> ps.Dataset:
     """Returns encoded images, labels, and the numbers of the records."""
     if not os.path.isdir(path) and not path.endswith((".tar", ".pnr")):
-        features = {"image": ("image/encoded", "bytes", []), "label": ("image/class/label", "i64", [])}
+        features: dict[str, tuple[Any, ...]] = {"image": ("image/encoded", "bytes", []),
+                                                "label": ("image/class/label", "i64", [])}
         return ps.tfrecord(path).map_op(ps.parse_example(features)).enumerate()
     read = ps.images if os.path.isdir(path) else ps.tar if path.endswith(".tar") else ps.image_records
     return read(path).keep(["image", "label"]).enumerate()
