@@ -332,20 +332,29 @@ if __name__ == "__main__":
     assert result.stdout == "[[[0, 2], [4, 6]], [[1, 3], [5, 7]]]\n", result
 
 
-@pytest.mark.skipif("LD_PRELOAD" in os.environ, reason="a sanitizer keeps memory")
-def test_runs_leave_no_memory():
-    def resident():
-        with open("/proc/self/statm", encoding="ascii") as statm:
-            return int(statm.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-
-    dataset = ps.range(50).map(lambda e: {"value": e["value"].item() + 1}).batch(8)
-    for count in range(1000):
-        values(dataset.iterate())
-        if count == 300:
-            gc.collect()
-            before = resident()
+def held():
+    """The bytes of memory, the threads and the open files of this process."""
     gc.collect()
-    assert resident() - before < 8 << 20
+    with open("/proc/self/statm", encoding="ascii") as statm:
+        pages = int(statm.read().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE"), len(os.listdir("/proc/self/task")), len(os.listdir("/proc/self/fd"))
+
+
+@pytest.mark.skipif("LD_PRELOAD" in os.environ, reason="a sanitizer keeps memory")
+@pytest.mark.parametrize("batches", [1, 8])
+def test_thousand_iterators(tmp_path, batches):
+    """Those that are left early, and those that come to their end."""
+    file = tmp_path / "lines"
+    file.write_text("".join(f"{number}\n" for number in range(50)))
+    lines = ps.text_lines(file).shuffle().map(lambda e: {"value": int(e["line"].item())}, output={"value": ("i64", [])})
+    for count in range(1000):
+        run = lines.batch(8).iterate(threads=2)
+        for _ in range(batches):
+            next(run, None)
+        del run
+        if count == 300:
+            memory, threads, files = held()
+    assert held()[0] - memory < 8 << 20 and held()[1:] == (threads, files)
 
 
 def test_report(dataset):
