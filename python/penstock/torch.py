@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any, Iterator, Optional, Union
 
 import torch
@@ -59,9 +60,8 @@ class Loader:
             raise InvalidArgument("pad adds a component valid, and goes without drop_last")
         if batch_size is not None:
             count = dataset.cardinality()
-            if ranks > 1:
-                dataset = dataset.shard(ranks, rank)
-            dataset = dataset.batch(batch_size, drop_remainder=drop_last)
+            # One rank, too: a state without a shard can't be resumed by more of them.
+            dataset = dataset.shard(ranks, rank).batch(batch_size, drop_remainder=drop_last)
             least = count // ranks // batch_size
             if pad:
                 dataset = dataset.pad_batches()
@@ -128,17 +128,19 @@ class Loader:
 
     def load_state_dict(self, state: Union[dict[str, Any], list[dict[str, Any]]]) -> None:
         """Continues there: in the middle of an epoch, the next loop gives its rest. The state is
-        that of this rank, or a list of those of all ranks if there were more or fewer: that needs
-        ranks without `pad`, which have stopped after equally many batches."""
+        that of this rank, or the list of those of all ranks if there was another number of them,
+        with the same `batch_size` and without `pad`."""
         states = state if isinstance(state, list) else [state]
         if not states or not all({"penstock", "begun", "epoch"} <= each.keys() for each in states):
             raise InvalidArgument("this is no result of Loader.state_dict")
+        begun, epoch = states[0]["begun"], states[0]["epoch"]
+        if any((each["begun"], each["epoch"]) != (begun, epoch) for each in states):
+            raise InvalidArgument("the ranks stopped in different places")
+        saved = [each["penstock"] for each in states]
         self.close()
-        if isinstance(state, list):
-            self._run = self.dataset.restore([each["penstock"] for each in states], **self._options)
-        else:
-            self._run = self.dataset.restore(state["penstock"], **self._options)
-        self._begun, self._epoch = states[0]["begun"], states[0]["epoch"]
+        self._run = self.dataset.restore(saved if isinstance(state, list) else saved[0], **self._options)
+        self._options["seed"] = json.loads(self._run.report().json)["seed"]  # for epochs before this one
+        self._begun, self._epoch = begun, epoch
 
     def report(self) -> Report:
         """Returns the report of the run."""

@@ -127,6 +127,36 @@ def test_state_after_a_whole_epoch(dataset):
     assert epoch(again) == epochs[1]
 
 
+@pytest.mark.parametrize("stop", [1, 3, 6])
+def test_states_of_two_ranks_for_one(dataset, stop):
+    whole = sum(epoch(loaders.Loader(dataset, 2, seed=4)), [])
+    ranks = [loaders.Loader(dataset, 2, rank=rank, ranks=2, seed=4) for rank in range(2)]
+    for rank in ranks:
+        for _ in zip(range(stop), rank):
+            pass
+    states = [rank.state_dict() for rank in ranks]
+    one = loaders.Loader(dataset, 2, seed=4)
+    one.load_state_dict(states)
+    if stop < 6:  # else both have ended the epoch
+        assert sum(epoch(one), []) == whole[4 * stop:]
+    assert sorted(sum(epoch(one), [])) == list(range(20))
+    next(iter(ranks[1]))
+    with pytest.raises(ps.InvalidArgument, match="stopped in different places"):
+        one.load_state_dict([states[0], ranks[1].state_dict()])
+    with pytest.raises(ps.InvalidArgument, match="no result of"):
+        one.load_state_dict([])
+
+
+def test_seed_of_a_state(dataset):
+    loader = loaders.Loader(dataset, 8, seed=4)
+    epochs = [epoch(loader) for _ in range(3)]
+    again = loaders.Loader(dataset, 8, seed=5)
+    again.load_state_dict(loader.state_dict())
+    for number in (1, 0, 2):
+        again.set_epoch(number)
+        assert epoch(again) == epochs[number]
+
+
 def test_misuse(dataset):
     loader = loaders.Loader(dataset, 8)
     with pytest.raises(RuntimeError, match="another loop"):
