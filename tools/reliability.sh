@@ -8,6 +8,8 @@
 # - PENSTOCK_WORKER_DEATHS (5,000) kills and freezes of input workers; PENSTOCK_UPLOAD_KILLS (2,000) of writers to a store
 # - the memory of 40 graphs, measured from outside; every limit on threads and addresses
 # - PENSTOCK_TRAIN_KILLS (100) kills of a run of training; 200 steps of it
+# - the Python module with PyTorch and JAX; PENSTOCK_TRAINING_KILLS (20) kills of a training in PyTorch; torchdata's tests of
+#   states, if PENSTOCK_TORCHDATA is their file (bench/peers/torchdata_states.py); the wheel in a Debian without compiler
 # - tests labelled `reliability` of other programs, on mounts of s3fs, sshfs and tmpfs too; a million schedules of batches and values
 # - 25 changes of files in each kind of run; 20 runs of 12 graphs in each of 12 small budgets
 # - PENSTOCK_GRAPHS (100,000) random graphs, each in a random budget; the least budgets of all pairs of stages
@@ -59,6 +61,16 @@ figures rss env PENSTOCK_RSS=full build/release/bin/rss_rss_test
 tools/build.sh release penstock_cuda penstock_towers_cuda
 bench/kernel_budgets.py
 figures limits env PENSTOCK_LIMITS=all build/release/bin/limits_limits_test
+tools/python_tests.sh torch torchvision jax parameterized expecttest
+python_figures() {
+  local python=build/wheel-env/bin/python photographs=${PENSTOCK_DATA:-}/imagenet-sample
+  PENSTOCK_KILLS="${PENSTOCK_TRAINING_KILLS:-20}" $python -B -m pytest -q -s -p no:cacheprovider tests/python/test_kills.py
+  [ -z "${PENSTOCK_TORCHDATA:-}" ] || $python -B bench/peers/torchdata_states.py "$PENSTOCK_TORCHDATA"
+  if [ -d "$photographs" ]; then
+    tests/house/wheel_container_test.sh build/wheels/penstock-*.whl "$photographs" || [ $? = 77 ]
+  fi
+}
+figures python python_figures
 PENSTOCK_SCHEDULES=1000000 build/release/bin/engine_schedules_test
 PENSTOCK_CHANGES=25 PENSTOCK_OUTCOMES=20 build/release/bin/engine_tests --gtest_filter='*ChangedFiles*:Outcomes.*'
 PENSTOCK_GRAPHS="${PENSTOCK_GRAPHS:-100000}" build/release/bin/conformance_tests --gtest_filter='Budgets.AreEnough*:SerialCount.*'
