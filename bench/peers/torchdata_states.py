@@ -31,8 +31,8 @@ import penstock.torch
 ITEM = {"item": ("bytes", [])}
 
 NOT_APPLICABLE = {
-    "TestNumWorkersMismatch_shard3": "a state is refused for another number of workers; ours resumes with any number of threads",
-    "TestMultiEpochState_shard0": "the user's dataset counts epochs in a state of its own; ours counts them in the run",
+    "TestNumWorkersMismatch_shard3": "wants a state refused for another number of workers: ours resumes with any number of threads",
+    "TestMultiEpochState_shard0": "counts epochs in a state of the user's dataset: ours counts them in the run",
 }
 # The rest of these tests applies.
 SNAPSHOTS_COUNTED = re.compile(r'self\.assertEqual\(len\(state0?\["_snapshot"\]\["_worker_snapshots"\]\), num_workers\)')
@@ -177,7 +177,7 @@ def main(path, names):
     print(f"figure: torchdata's tests of state_dict: {result.testsRun} tests: {result.testsRun - len(failed) - len(left_out)} "
           f"passed, {len(failed)} failed, {len(left_out)} do not apply")
     for reason, those in skipped.items():
-        print(f"figure: {len(those)} do not apply: {reason}: " + ", ".join(sorted(name.split(".", 1)[1] for name in those)))
+        print(f"figure: does not apply, because it {reason}: " + ", ".join(sorted(name.split(".", 1)[1] for name in those)))
     return 1 if failed else 0
 
 

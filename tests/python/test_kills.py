@@ -134,7 +134,7 @@ def undisturbed(pictures, tmp_path_factory):
 
 def figure(what):
     """A line of tools/reliability.sh, which comes here only if all was right."""
-    print(f"\nfigure: {KILLS} kills of {what} with {IMAGES} images to see: missing 0, with other bytes or in another place 0")
+    print(f"\nfigure: {KILLS} kills of {what}: of {IMAGES} images missing 0, with other bytes or in another place 0")
 
 
 def test_kills_of_a_training(pictures, undisturbed, tmp_path):
@@ -150,4 +150,4 @@ def test_kills_of_two_ranks(pictures, undisturbed, tmp_path):
 
 def test_kills_with_a_change_to_one_rank(pictures, undisturbed, tmp_path):
     assert train(pictures, tmp_path / "checkpoints", lambda start: 2 if start <= KILLS // 2 else 1, KILLS)[0] == undisturbed[0]
-    figure("two ranks, later one,")
+    figure("two ranks, later one")
