@@ -199,10 +199,12 @@ def ffcv(args):
 
 
 def penstock(args):
-    """Ours, from Python: what the module costs beside the program."""
+    """Ours, from Python: what the module costs beside the program. `--simd AVX2` limits its instructions."""
     import penstock as ps
     import penstock.torch
 
+    if args.simd:  # the setting of a pipeline's [run] holds for the process
+        ps.parse_pipeline(f'[source]\nkind = "range"\nstop = 1\n[run]\nsimd = "{args.simd}"')
     chain = ps.decode_image().random_resized_crop(SIZE).random_flip().normalize()
     dataset = ps.images(args.path).shuffle().map(chain).batch(args.batch)
 
@@ -217,5 +219,5 @@ PEERS = {"tf.data": tf_data, "torchvision": torch_vision, "DALI": dali, "mlx-dat
          "SPDL": spdl, "FFCV": ffcv, "Penstock": penstock}
 
 if __name__ == "__main__":
-    chosen = measure.arguments(PEERS)
+    chosen = measure.arguments(PEERS, simd="")
     measure.report(chosen.peer, PEERS[chosen.peer](chosen), chosen.step_ms, chosen.peer == "FFCV")
