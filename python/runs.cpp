@@ -6,16 +6,19 @@ namespace {
 
 constexpr std::chrono::milliseconds kSignals(50);  // between two looks for Ctrl-C
 
+/// Where a run begins: at the start, at a state, or at those of all ranks.
+using Begin = std::variant<std::monostate, Bytes, std::vector<Bytes>>;
+
 /// A run and what it was begun with. The lock of the interpreter guards its members. Calls that
 /// wait hold a reference to the iterator, so that another thread may close the run meanwhile.
 class Run final : public Ending {
  public:
-  /// Begins the run, or restores it from `states`. The caller does not hold the lock.
-  Run(Dataset dataset, RunOptions options, const std::vector<Bytes>& states)
+  /// Begins the run. The caller does not hold the lock.
+  Run(Dataset dataset, RunOptions options, const Begin& at)
       : dataset_(std::move(dataset)),
         options_(std::move(options)),
         before_(lock_times()),
-        iterator_(begin(states)) {}
+        iterator_(begin(at)) {}
   ~Run() override {
     forget();
     close();
@@ -63,9 +66,9 @@ class Run final : public Ending {
     close();
     before_ = lock_times();
     try {
-      iterator_ = without_lock([&] { return begin({std::move(state)}); });
+      iterator_ = without_lock([&] { return begin(std::move(state)); });
     } catch (const Error&) {
-      iterator_ = without_lock([&] { return begin({here}); });
+      iterator_ = without_lock([&] { return begin(here); });
       throw;
     }
   }
@@ -87,13 +90,18 @@ class Run final : public Ending {
   const LockTimes& before() const { return before_; }
 
  private:
-  std::shared_ptr<Iterator> begin(const std::vector<Bytes>& states) const {
-    std::vector<std::string> all;
-    for (const Bytes& state : states) all.push_back(state.value);
-    auto iterator = std::make_unique<Iterator>(
-        all.empty()       ? dataset_.iterate(options_)
-        : all.size() == 1 ? dataset_.restore(std::string_view(all.front()), options_)
-                          : dataset_.restore(all, options_));
+  std::shared_ptr<Iterator> begin(const Begin& at) const {
+    std::unique_ptr<Iterator> iterator;
+    if (const auto* const one = std::get_if<Bytes>(&at)) {
+      iterator =
+          std::make_unique<Iterator>(dataset_.restore(std::string_view(one->value), options_));
+    } else if (const auto* const many = std::get_if<std::vector<Bytes>>(&at)) {
+      std::vector<std::string> states;
+      for (const Bytes& state : *many) states.push_back(state.value);
+      iterator = std::make_unique<Iterator>(dataset_.restore(states, options_));
+    } else {
+      iterator = std::make_unique<Iterator>(dataset_.iterate(options_));
+    }
     return {iterator.release(), destroy};
   }
 
@@ -230,12 +238,12 @@ void bind_runs(nb::module_& m) {
 
   auto type = nb::borrow<nb::class_<Dataset>>(m.attr("Dataset"));
   def_run<>(type, "iterate", doc("Dataset::iterate"), [](const Dataset& in, RunOptions options) {
-    return std::make_unique<Run>(in, std::move(options), std::vector<Bytes>());
+    return std::make_unique<Run>(in, std::move(options), Begin());
   });
   def_run<Bytes>(
       type, "restore", doc("Dataset::restore"),
       [](const Dataset& in, Bytes state, RunOptions options) {
-        return std::make_unique<Run>(in, std::move(options), std::vector{std::move(state)});
+        return std::make_unique<Run>(in, std::move(options), std::move(state));
       },
       "state"_a);
   def_run<std::vector<Bytes>>(
@@ -249,8 +257,7 @@ void bind_runs(nb::module_& m) {
   type.def(
       "__iter__",
       [](const Dataset& in) {
-        return unlocked(
-            [&] { return std::make_unique<Run>(in, RunOptions(), std::vector<Bytes>()); });
+        return unlocked([&] { return std::make_unique<Run>(in, RunOptions(), Begin()); });
       },
       "Starts a run with the defaults: one epoch.");
   nb::class_<Pipeline>(m, "Pipeline", doc("Pipeline"))
@@ -259,8 +266,7 @@ void bind_runs(nb::module_& m) {
       .def(
           "iterate",
           [](const Pipeline& p) {
-            return unlocked(
-                [&] { return std::make_unique<Run>(p.dataset, p.options, std::vector<Bytes>()); });
+            return unlocked([&] { return std::make_unique<Run>(p.dataset, p.options, Begin()); });
           },
           "Starts a run with the settings of [run].");
   m.def(

@@ -5,6 +5,7 @@ import gc
 import json
 import os
 import pickle
+import re
 import signal
 import threading
 import time
@@ -64,6 +65,17 @@ def test_states_of_all_forms(dataset, stop):
     assert values(run) == everything[stop:]
     run.set_state(copy.copy(state))
     assert values(run) == everything[stop:]
+
+
+def test_state_of_one_rank_for_two():
+    shards = [ps.range(40).shuffle().shard(2, rank).batch(2) for rank in range(2)]
+    with ps.range(40).shuffle().shard(1, 0).batch(2).iterate(seed=3) as one:
+        seen = [next(one)["value"].tolist() for _ in range(6)]
+        state = one.state()
+    rest = [values(shard.restore([state])) for shard in shards]
+    assert sorted(sum(seen + rest[0] + rest[1], [])) == list(range(40))
+    with pytest.raises(ps.InvalidArgument):
+        shards[0].restore([])
 
 
 def test_states_at_another_number_of_ranks():
@@ -375,9 +387,15 @@ def test_report_of_a_run_that_the_lock_limits():
 
     run = ps.range(200).map(busy).batch(10).iterate(threads=2)
     values(run)
-    lock = run.report().lock
-    assert lock["calls"] >= 200 and lock["held_s"] > 0 and lock["waited_s"] > 0.3 * lock["held_s"]
-    assert "Python's lock limits the run" in lock["warning"] and lock["warning"] in str(run.report())
+    report = run.report()
+    lock, figures = report.lock, json.loads(report.json)
+    assert lock["calls"] >= 200 and lock["held_s"] > 0 and lock["waited_s"] > 0
+    # On a busy machine threads wait for a CPU instead.
+    threads, wall = figures["threads"], figures["wall_s"]
+    gain = wall / max(wall - lock["waited_s"] / threads, lock["held_s"] / threads)
+    said = re.search("would be (.*) times as fast", str(report))
+    assert said is not None or gain < 1.11
+    assert said is None or (gain > 1.09 and abs(float(said[1]) - gain) < 0.06 and lock["warning"] in str(report))
 
 
 def test_pipeline_of_toml(tmp_path):
