@@ -11,7 +11,7 @@ packages=(g++ cmake ninja-build ccache pkg-config libtbb-dev libboost1.81-dev li
   libgloo-dev libcurl4-openssl-dev libssl-dev)
 if [ "${1:-}" = --checks ]; then
   packages+=(git clang clang-format clang-tidy lld libclang-rt-dev shellcheck doxygen dpkg-dev file openmpi-bin slurm-wlm prometheus graphviz
-    libfuse3-dev etcd-server nginx-light apache2-bin lighttpd python3-dev python3-venv)
+    libfuse3-dev etcd-server nginx-light apache2-bin lighttpd python3-dev python3-venv debootstrap)
 elif [ $# -gt 0 ]; then
   echo "usage: tools/setup.sh [--checks]" >&2
   exit 2
