@@ -109,7 +109,7 @@ TEST(Memory, ReleasesOfAnAttempt) {
 // Slots stay, so they do not count.
 TEST(Memory, ShareOfReadAhead) {
   const auto memory = memory_of(40 << 10);
-  ASSERT_TRUE(memory->charge_slot(20 << 10, Memory::Slots::first));
+  ASSERT_TRUE(memory->charge_slot(20 << 10, true));
   EXPECT_FALSE(memory->reserve(11 << 10, true));
   EXPECT_TRUE(memory->reserve(10 << 10, true));
   EXPECT_FALSE(memory->reserve(1, true));

@@ -49,8 +49,6 @@ struct Group {
   std::deque<Part> parts;
   std::atomic<std::size_t> unread{0};  ///< parts not read yet
   std::atomic<bool> lost{false};       ///< a part could not be started
-  /// For a blocked group: the total bytes that its next element takes, as far as it is known.
-  std::uint64_t blocked_total = 0;
 
   // Guarded by the segment's mutex:
   bool done = false;

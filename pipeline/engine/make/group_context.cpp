@@ -27,7 +27,6 @@ void GroupContext::absorb(GroupContext& part) {
   promised_ += std::exchange(part.promised_, 0);
   blocked_ = std::max(blocked_, part.blocked_);
   allocated_ += part.allocated_;
-  blocked_total_ = std::max(blocked_total_, part.blocked_total_);
   std::move(part.read_parts.begin(), part.read_parts.end(), std::back_inserter(read_parts));
 }
 
@@ -35,7 +34,6 @@ BufferPtr GroupContext::allocate(std::size_t bytes) {
   BufferPtr buffer = memory_.allocate(bytes, promised_);
   if (!buffer) {
     blocked_ = std::max<std::uint64_t>(blocked_, bytes);
-    blocked_total_ = std::max(blocked_total_, saturating_sum(allocated_, Memory::rounded(bytes)));
     throw no_room("needs " + std::to_string(bytes) + " bytes", Memory::rounded(bytes));
   }
   allocated_ += Memory::rounded(bytes);  // whatever the size of the actual buffer
@@ -54,7 +52,6 @@ void GroupContext::take(std::uint64_t bytes) {
     return;
   }
   blocked_ = std::max(blocked_, bytes <= beside ? bytes : UINT64_MAX);
-  blocked_total_ = std::max(blocked_total_, all);
   throw no_room("needs " + std::to_string(bytes) + " bytes to decode", bytes);
 }
 

@@ -45,8 +45,6 @@ class GroupContext final : public WorkContext, public CodecBudget {
   bool trust_data() const noexcept override { return trust_data_; }
   /// Gives back to the budget the bytes that codecs took and have not given back.
   void end_codecs() noexcept;
-  /// Returns the bytes of all requests up to one that found no room; 0 if all found some.
-  std::uint64_t blocked_total() const noexcept { return blocked_total_; }
   /// Gives back what was reserved for this group and not needed.
   void end_promise() noexcept { memory_.unreserve(std::exchange(promised_, 0)); }
   /// Takes over bytes that were reserved for this group.
@@ -88,7 +86,6 @@ class GroupContext final : public WorkContext, public CodecBudget {
   std::uint64_t blocked_ = 0;
   std::uint64_t allocated_ = 0;
   std::uint64_t codecs_ = 0;  // bytes that codecs hold
-  std::uint64_t blocked_total_ = 0;
   const bool trust_data_;
   std::vector<BufferPtr> views_;
 };

@@ -208,7 +208,6 @@ bool LocalRunner::remake(Group& group, std::size_t item, bool& last_try) {
   work[0].element.clear();
   work[0].status = Status();
   if (!group.failures.empty() && group.failures.back().first == item) group.failures.pop_back();
-  group.blocked_total = context.blocked_total();
   group.context.reset();
   return false;
 }

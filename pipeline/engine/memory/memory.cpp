@@ -146,15 +146,10 @@ bool Memory::take_room(std::uint64_t bytes, std::uint64_t beside) {
   return true;
 }
 
-bool Memory::charge_slot(std::uint64_t bytes, Slots which) {
+bool Memory::charge_slot(std::uint64_t bytes, bool first) {
   MutexLock lock(mutex_);
-  const std::uint64_t least = std::max(least_slots_, first_slots_);
-  if (which == Slots::another && for_one_ > 0 &&
-      bytes > limit_ - least - std::min(limit_ - least, for_one_ + more_slots_)) {
-    return false;
-  }
   if (!take_room(bytes, 0)) return false;
-  (which == Slots::first ? first_slots_ : more_slots_) += bytes;
+  (first ? first_slots_ : more_slots_) += bytes;
   return true;
 }
 
@@ -186,12 +181,6 @@ bool Memory::charge(std::uint64_t bytes, std::uint64_t& promised) {
   return true;
 }
 
-void Memory::keep_for_one(std::uint64_t bytes) {
-  MutexLock lock(mutex_);
-  // If a request fails although as much was kept, it needs more than it said.
-  for_one_ = std::min(limit_ - least_slots_, std::max(bytes, 2 * for_one_));
-}
-
 void Memory::be_exact() {
   MutexLock lock(mutex_);
   scarce_ = true;
@@ -200,11 +189,6 @@ void Memory::be_exact() {
 bool Memory::scarce() const {
   MutexLock lock(mutex_);
   return scarce_;
-}
-
-bool Memory::has_too_many_slots() const {
-  MutexLock lock(mutex_);
-  return for_one_ > 0 && more_slots_ > 0 && more_slots_ > limit_ - least_slots_ - for_one_;
 }
 
 void Memory::discharge(std::uint64_t bytes) {

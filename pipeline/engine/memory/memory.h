@@ -46,12 +46,9 @@ class Memory : public std::enable_shared_from_this<Memory> {
   /// Returns the limit without these slots, regardless of what is in use now.
   std::uint64_t beside_slots() const EXCLUDES(mutex_);
 
-  /// Which slot of its stage is charged. `another` leaves the room that is kept for one element,
-  /// `another_if_must` does not.
-  enum class Slots { first, another, another_if_must };
-  /// Charges the bytes of a slot. Returns false if there is no room.
-  bool charge_slot(std::uint64_t bytes, Slots which) EXCLUDES(mutex_);
-  /// `first` means that the stage has no other slot.
+  /// Charges the bytes of a slot. Returns false if there is no room. `first` means that the stage
+  /// has no other slot.
+  bool charge_slot(std::uint64_t bytes, bool first) EXCLUDES(mutex_);
   void discharge_slot(std::uint64_t bytes, bool first) EXCLUDES(mutex_);
 
   /// Charges bytes that a codec allocates itself. Leaves room for the first slot of each stage,
@@ -62,15 +59,10 @@ class Memory : public std::enable_shared_from_this<Memory> {
   void discharge(std::uint64_t bytes) EXCLUDES(mutex_);
   /// Like `charge`, until the result is dropped. It has no data, and is null if there is no room.
   BufferPtr charged(std::uint64_t bytes) EXCLUDES(mutex_);
-  /// Keeps room for an element that takes `bytes` at once. From then on, slots other than the first
-  /// of each stage are made only if they leave this room.
-  void keep_for_one(std::uint64_t bytes) EXCLUDES(mutex_);
   /// From now on, no request gets a larger buffer than it needs.
   void be_exact() EXCLUDES(mutex_);
   /// True if a request has found no room.
   bool scarce() const EXCLUDES(mutex_);
-  /// True if the slots leave less room than is kept for one element.
-  bool has_too_many_slots() const EXCLUDES(mutex_);
 
   /// Returns a buffer of at least `bytes`, taken from `promised` as far as possible. Returns null
   /// if there is no room now. As long as no request has found the budget full, it may be an idle
@@ -154,7 +146,6 @@ class Memory : public std::enable_shared_from_this<Memory> {
   std::uint64_t least_slots_ GUARDED_BY(mutex_) = 0;
   std::uint64_t first_slots_ GUARDED_BY(mutex_) = 0;  // bytes of first slots
   std::uint64_t more_slots_ GUARDED_BY(mutex_) = 0;   // bytes of all other slots
-  std::uint64_t for_one_ GUARDED_BY(mutex_) = 0;
   std::atomic<std::uint64_t> releases_{0};                         // changed under the mutex
   bool scarce_ GUARDED_BY(mutex_) = false;                         // a request found no room
   std::vector<std::vector<PoolBuffer*>> free_ GUARDED_BY(mutex_);  // by size class

@@ -90,8 +90,8 @@ std::optional<MemoryLine::Entry> MemoryLine::take(std::uint64_t seen) {
   return entry;
 }
 
-bool MemoryLine::wait(std::uint64_t seen, std::uint64_t bytes, Otherwise otherwise) {
-  Waiter self{.bytes = bytes, .otherwise = otherwise};
+bool MemoryLine::wait(std::uint64_t seen, Otherwise otherwise) {
+  Waiter self{.otherwise = otherwise};
   {
     MutexLock lock(mutex_);
     self.next = std::exchange(waiters_, &self);
@@ -120,8 +120,8 @@ MemoryLine::Waiter* MemoryLine::waiter(Otherwise otherwise) {
   return nullptr;
 }
 
-// Finds out whether someone can continue by itself, and for how many bytes the others wait.
-MemoryLine::Turn MemoryLine::next_turn(std::uint64_t& bytes) {
+// Finds out whether someone can continue by itself, and who needs memory first.
+MemoryLine::Turn MemoryLine::next_turn() {
   const std::uint64_t now = run_.memory.releases();
   MutexLock lock(mutex_);
   if (Waiter* const first = waiter(Otherwise::do_without)) {
@@ -133,25 +133,18 @@ MemoryLine::Turn MemoryLine::next_turn(std::uint64_t& bytes) {
     if (!entry.segment->needs(*entry.group)) continue;
     if (entry.tried != now) return Turn::someone;  // it is needed only since the last release
     any = true;
-    bytes = std::max(bytes, entry.group->blocked_total);
   }
-  for (const Waiter* each = waiters_; each != nullptr; each = each->next) {
-    if (each->otherwise != Otherwise::fail) continue;
-    any = true;
-    bytes = std::max(bytes, each->bytes);
-  }
-  if (any) return Turn::group_or_thread;
+  if (any || waiter(Otherwise::fail) != nullptr) return Turn::group_or_thread;
   const bool scarce = !entries_.empty();
   lock.unlock();
-  return slot_turn(scarce, bytes);
+  return slot_turn(scarce);
 }
 
-MemoryLine::Turn MemoryLine::slot_turn(bool scarce, std::uint64_t& bytes) {
+MemoryLine::Turn MemoryLine::slot_turn(bool scarce) {
   constexpr std::chrono::seconds kPatience(2);
-  const SegmentList::LacksSlot lacks = run_.segments.lacks_slot();
-  if (lacks.bytes == 0) return Turn::nobody;
-  bytes = lacks.bytes;
-  if (scarce || lacks.made == 0) return Turn::slot;
+  const std::optional<std::size_t> made = run_.segments.slots_where_one_lacks();
+  if (!made) return Turn::nobody;
+  if (scarce || *made == 0) return Turn::slot;
   const auto now = std::chrono::steady_clock::now();
   const std::uint64_t advances = run_.activity.advances();
   if (advances != std::exchange(advances_, advances)) lacks_slot_since_ = now;
@@ -180,11 +173,10 @@ bool MemoryLine::make_room(Turn turn) {
 void MemoryLine::resolve() noexcept {
   MutexLock resolving(resolving_);
   if (!run_.activity.quiet()) return;  // another thread has resolved it
-  std::uint64_t bytes = 0;
-  const Turn turn = next_turn(bytes);
+  const Turn turn = next_turn();
   if (turn == Turn::nobody) return;
   if (turn != Turn::someone && !make_room(turn)) {
-    if (run_.step_back.ask(bytes) || !run_.step_back.may_fail()) return;
+    if (run_.step_back.ask() || !run_.step_back.may_fail()) return;
     turn == Turn::slot ? run_.segments.fail_slot() : fail_one();
   }
   run_.memory.wake();

@@ -63,11 +63,9 @@ class MemoryLine {
     do_without,
     wait,  ///< the run's caller does not wait for the thread
   };
-  /// Waits until memory is released, or a while. Called by a thread that works for the run, for
-  /// `bytes`, if it found no room; `seen` is Memory::releases() from before. Returns false if none
-  /// will come.
-  bool wait(std::uint64_t seen, std::uint64_t bytes, Otherwise otherwise = Otherwise::fail)
-      EXCLUDES(mutex_);
+  /// Waits until memory is released, or a while. Called by a thread that works for the run if it
+  /// found no room; `seen` is Memory::releases() from before. Returns false if none will come.
+  bool wait(std::uint64_t seen, Otherwise otherwise = Otherwise::fail) EXCLUDES(mutex_);
   /// Notes, until the result is destroyed, that this thread may wait for memory because it is
   /// ahead.
   [[nodiscard]] Counted may_be_ahead() noexcept { return Counted(ahead_); }
@@ -86,7 +84,6 @@ class MemoryLine {
     bool last_try = false;
   };
   struct Waiter {
-    std::uint64_t bytes = 0;
     Otherwise otherwise = Otherwise::fail;
     bool over = false;  // none will come
     Waiter* next = nullptr;
@@ -99,8 +96,8 @@ class MemoryLine {
   std::optional<Entry> take(std::uint64_t seen) EXCLUDES(mutex_);
   Entry* needed() REQUIRES(mutex_);
   Waiter* waiter(Otherwise otherwise) REQUIRES(mutex_);
-  Turn next_turn(std::uint64_t& bytes) REQUIRES(resolving_) EXCLUDES(mutex_);
-  Turn slot_turn(bool scarce, std::uint64_t& bytes) REQUIRES(resolving_);
+  Turn next_turn() REQUIRES(resolving_) EXCLUDES(mutex_);
+  Turn slot_turn(bool scarce) REQUIRES(resolving_);
   bool make_room(Turn turn) EXCLUDES(mutex_);
   void fail_one() EXCLUDES(mutex_);
 

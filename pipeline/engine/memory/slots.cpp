@@ -324,10 +324,7 @@ SlotPool::Claim SlotPool::claim(Make make) {
                                : make == Make::within ? limit_
                                                       : std::min<std::size_t>(limit_, 2);
       if (made_ >= most) return {};
-      const Memory::Slots which = made_ == 0             ? Memory::Slots::first
-                                  : make == Make::beyond ? Memory::Slots::another_if_must
-                                                         : Memory::Slots::another;
-      if (!memory_->charge_slot(layout_.bytes, which)) return {};
+      if (!memory_->charge_slot(layout_.bytes, made_ == 0)) return {};
       ++made_;
       return {.to_make = true};
     }
@@ -419,7 +416,7 @@ void SlotPool::give(Slot* slot) noexcept {
   bool worthwhile = true;
   {
     MutexLock lock(mutex_);
-    too_many = made_ > limit_ || (made_ > 1 && memory_->has_too_many_slots());
+    too_many = made_ > limit_;
     if (too_many)
       first = --made_ == 0;
     else

@@ -4,11 +4,10 @@
 
 namespace penstock {
 
-bool StepBack::ask(std::uint64_t bytes) noexcept {
+bool StepBack::ask() noexcept {
   if (!allowed_.load(std::memory_order_acquire) || run_.state.cancelled()) return false;
   if (!wanted_.load(std::memory_order_acquire)) {
     if (alone()) return false;
-    run_.memory.keep_for_one(bytes);
     wanted_.store(true, std::memory_order_release);
   }
   run_.segments.wake();

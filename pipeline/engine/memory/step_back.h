@@ -36,9 +36,9 @@ class StepBack {
   /// States whether the consumer can save its position and resume from there. While a saved run is
   /// restored it cannot: it has no position yet.
   void allow(bool yes) noexcept { allowed_.store(yes, std::memory_order_seq_cst); }
-  /// Called for an element that finds no room for `bytes`. Asks the consumer to step back. Returns
-  /// false if that would not help, because the element is alone already. Call it without a lock.
-  bool ask(std::uint64_t bytes) noexcept;
+  /// Called for an element that finds no room. Asks the consumer to step back. Returns false if
+  /// that would not help, because the element is alone already. Call it without a lock.
+  bool ask() noexcept;
   /// Called before something fails for lack of memory. Returns false if it must not fail, because
   /// the consumer can step back now.
   bool may_fail() noexcept;

@@ -27,7 +27,7 @@ BufferPtr wait_for(const Memory& memory, MemoryLine& line, const RunServices& st
     const std::uint64_t seen = memory.releases();
     if (BufferPtr buffer = take()) return buffer;
     stages.check_stop();
-    if (bytes > memory.limit() || !line.wait(seen, bytes)) throw memory.no_room_for(bytes);
+    if (bytes > memory.limit() || !line.wait(seen)) throw memory.no_room_for(bytes);
   }
 }
 

@@ -20,9 +20,9 @@ struct InlineServices {
   const RunServices& stages;
 };
 
-/// Makes `items` on this thread and puts the results into `work`. Returns 0, or the bytes for which
-/// there is no room now; `work` then has errors that say so.
-inline std::uint64_t try_here(const InlineServices& run, std::uint64_t key,
+/// Makes `items` on this thread and puts the results into `work`. Returns false if there is no room
+/// now; `work` then has errors that say so.
+inline bool try_here(const InlineServices& run, std::uint64_t key,
                               std::span<const ElementRef> items, std::span<WorkItem> work) {
   for (WorkItem& item : work) item = WorkItem();
   GroupContext context(run.making, key);
@@ -32,25 +32,25 @@ inline std::uint64_t try_here(const InlineServices& run, std::uint64_t key,
     work[item].element.clear();
     work[item].status = std::move(status);
   });
-  if (!context.blocked() || context.blocked_bytes() > run.making.memory.limit()) return 0;
+  if (!context.blocked() || context.blocked_bytes() > run.making.memory.limit()) return true;
   for (WorkItem& item : work) item.element.clear();
-  return context.blocked_total();
+  return false;
 }
 
 /// The same. If there is no memory, waits for it.
 inline void make_here(const InlineServices& run, std::uint64_t key,
                       std::span<const ElementRef> items, std::span<WorkItem> work) {
-  std::uint64_t lacks = try_here(run, key, items, work);
-  while (lacks > 0) {
+  bool made = try_here(run, key, items, work);
+  while (!made) {
     run.stages.check_stop();
     std::uint64_t seen = 0;
     {
       Memory::Attempt attempt(run.making.memory);
       seen = attempt.seen();
-      lacks = try_here(run, key, items, work);
-      if (lacks == 0) attempt.succeeded();
+      made = try_here(run, key, items, work);
+      if (made) attempt.succeeded();
     }
-    if (lacks > 0 && !run.line.wait(seen, lacks)) return;
+    if (!made && !run.line.wait(seen)) return;
   }
 }
 

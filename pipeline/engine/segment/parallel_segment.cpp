@@ -475,7 +475,7 @@ bool ParallelSegment::reserve(Group& group) {
     if (stopping()) return false;
     // If no other work will make room for a group that is needed, it tries with what there is.
     const auto otherwise = ahead ? MemoryLine::Otherwise::wait : MemoryLine::Otherwise::do_without;
-    if (bytes > run_.memory.limit() || !run_.line.wait(seen, bytes, otherwise)) break;
+    if (bytes > run_.memory.limit() || !run_.line.wait(seen, otherwise)) break;
   }
   count_wait(counters_.wait_memory_ns, start);
   return true;

@@ -31,13 +31,11 @@ void SegmentList::settle() {
   for (ParallelSegment* segment : segments_) segment->settle();
 }
 
-SegmentList::LacksSlot SegmentList::lacks_slot() const {
+std::optional<std::size_t> SegmentList::slots_where_one_lacks() const {
   MutexLock lock(mutex_);
-  for (const ParallelSegment* segment : segments_) {
-    if (const SlotPool* const slots = segment->lacks_slot())
-      return {slots->layout().bytes, slots->made()};
-  }
-  return {};
+  for (const ParallelSegment* segment : segments_)
+    if (const SlotPool* const slots = segment->lacks_slot()) return slots->made();
+  return std::nullopt;
 }
 
 void SegmentList::fail_slot() noexcept {

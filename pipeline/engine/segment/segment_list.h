@@ -2,7 +2,7 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
+#include <optional>
 #include <vector>
 
 #include <penstock/internal/thread_annotations.h>
@@ -23,12 +23,8 @@ class SegmentList {
   void wake() noexcept EXCLUDES(mutex_);
   /// Counts the good elements of all segments in their error accounts.
   void settle() EXCLUDES(mutex_);
-  /// A consumer that waits for a slot, of which there is none.
-  struct LacksSlot {
-    std::uint64_t bytes = 0;  ///< of the slot; 0: there is no such consumer
-    std::size_t made = 0;     ///< slots that its stage has, all of them in use
-  };
-  LacksSlot lacks_slot() const EXCLUDES(mutex_);
+  /// If a consumer waits for a slot and there is none, returns how many its stage has.
+  std::optional<std::size_t> slots_where_one_lacks() const EXCLUDES(mutex_);
   /// Gives such a consumer an error.
   void fail_slot() noexcept EXCLUDES(mutex_);
   /// Gives up one group's results that were made ahead. Returns false if there are none.
