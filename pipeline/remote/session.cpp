@@ -402,8 +402,8 @@ void Session::begin(const WorkPtr& work, Incoming& message) {
   const SegmentWork segment{run_->stages().owner(*stage.node), asked.key,
                             work->layout ? &*work->layout : nullptr, *work->sizer};
   GroupListener& listener = *this;
-  work->runner = std::make_unique<LocalRunner>(
-      LocalRunner::Services{making(), run_->executors(), run_->step_back()}, segment, listener);
+  work->runner = std::make_unique<LocalRunner>(LocalRunner::Services{making(), run_->executors()},
+                                               segment, listener);
   {
     const MutexLock lock(mutex_);
     if (under_way_.size() >= kMostUnderWay) malformed("too many groups at once");

@@ -84,7 +84,7 @@ class Values final : public Machine {
       : Machine(from), values_(account(), from.ordered, waker_), limit_(3) {}
 
   std::size_t room(Rng& rng) override {
-    return values_.room({.wanted = 4, .most = 8, .group_limit = limit_, .crowded = rng.coin(0.1)});
+    return values_.room({.wanted = 8, .group_limit = limit_, .crowded = rng.coin(0.1)});
   }
   void admit(Group& group) override {
     group.work.resize(std::max(group.work.size(), group.count));

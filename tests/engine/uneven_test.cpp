@@ -71,11 +71,8 @@ TEST(OrderedValues, WaitBehindASlowGroupOnly) {
     Waker waker;
     OrderedValues values({ledger, {&counters, 1, true}, false}, true, waker);
     std::vector<Group*> groups;
-    const Demand demand = {.wanted = 2,
-                           .most = 2,
-                           .group_limit = 3,
-                           .threads_idle = one.threads_idle,
-                           .roomy = one.roomy};
+    const Demand demand = {
+        .wanted = 2, .group_limit = 3, .threads_idle = one.threads_idle, .roomy = one.roomy};
     while (groups.size() < 1000 && values.room(demand) > 0) {
       Group& group = *groups.emplace_back(&values.groups().take());
       group.count = 2;
@@ -94,7 +91,7 @@ TEST(OrderedValues, RoomOfSpentGroups) {
   StageCounters counters;
   Waker waker;
   OrderedValues values({ledger, {&counters, 1, true}, false}, true, waker);
-  const Demand demand = {.wanted = 2, .most = 2, .group_limit = 3};
+  const Demand demand = {.wanted = 2, .group_limit = 3};
   const auto fill = [&] {
     int count = 0;
     for (; values.room(demand) > 0; ++count) {

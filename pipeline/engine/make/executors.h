@@ -9,6 +9,7 @@
 #include "pipeline/engine/make/compute_policy.h"
 #include "pipeline/engine/make/read_policy.h"
 #include "pipeline/engine/make/thread_pool.h"
+#include "pipeline/engine/memory/step_back.h"
 #include "pipeline/engine/run/run_state.h"
 
 namespace penstock {
@@ -19,15 +20,19 @@ class Executors {
  public:
   /// `consumers_waiting` must outlive all work.
   Executors(const RunState& state, const std::atomic<int>& consumers_waiting,
-            const std::shared_ptr<TuningLog>& log)
-      : workers_(std::make_unique<ComputePolicy>(state.threads(), state.options().threads == 0,
+            const StepBack& step_back, const std::shared_ptr<TuningLog>& log)
+      : step_back_(step_back),
+        workers_(std::make_unique<ComputePolicy>(state.threads(), state.options().threads == 0,
                                                  consumers_waiting, log)),
         readers_(std::make_unique<ReadPolicy>(state.waiting_threads(), log),
                  state.options().io_threads > 0 ? state.waiting_threads() : 1) {}
 
-  /// Runs `work` on the compute arena or, if `may_wait` is true, on a thread that may wait.
+  /// Runs `work` on the compute arena or, if `may_wait` is true, on a thread that may wait. While
+  /// elements are made one at a time, it runs on the calling thread.
   void submit(std::function<void()> work, bool may_wait) {
-    if (may_wait) {
+    if (step_back_.alone()) {
+      work();
+    } else if (may_wait) {
       readers_.submit(std::move(work));
     } else {
       workers_.submit(std::move(work));
@@ -45,6 +50,7 @@ class Executors {
   int readers() const { return readers_.threads(); }
 
  private:
+  const StepBack& step_back_;
   ThreadPool workers_;
   ThreadPool readers_;  // destroyed first: its work submits to the others
 };

@@ -108,8 +108,6 @@ void LocalRunner::prepare(Group& group) {
 void LocalRunner::begin(Group& group) {
   if (group.reads) {
     submit_reads(group);
-  } else if (run_.step_back.alone()) {
-    compute(group);
   } else {
     run_.executors.submit([this, &group] { compute(group); }, ops_block(group.samples()));
   }
@@ -247,11 +245,9 @@ void LocalRunner::store_outliers(Group& group, std::size_t first, std::vector<Ou
 }
 
 void LocalRunner::submit_reads(Group& group) {
-  const bool alone = run_.step_back.alone();
-  const std::size_t parts = alone ? 1 : pace_.parts(group.count, group.read_bytes);
+  const std::size_t parts = pace_.parts(group.count, group.read_bytes);
   group.lost = false;
   group.unread = parts;
-  if (alone) return read(group, 0, 1);
   if (parts == 1) {  // the captures then need no allocation
     run_.executors.submit([this, &group] { read(group, 0, 1); }, true);
     return;
@@ -322,8 +318,8 @@ void LocalRunner::resume(Group& group) noexcept {
   try {
     join_parts(group);
     listener_.group_ready(group);
-    // If only storing the results is left, that is not worth a task of its own. Nor is one element.
-    if (has_ops(group.samples()) && !ops_block(group.samples()) && !run_.step_back.alone()) {
+    // If only storing the results is left, that is not worth a task of its own.
+    if (has_ops(group.samples()) && !ops_block(group.samples())) {
       run_.executors.submit([this, &group] { compute(group); }, false);
       return;
     }

@@ -6,7 +6,6 @@
 #include "pipeline/engine/make/executors.h"
 #include "pipeline/engine/make/group_runner.h"
 #include "pipeline/engine/make/read_pace.h"
-#include "pipeline/engine/memory/step_back.h"
 #include "pipeline/engine/run/remote_work.h"
 #include "pipeline/engine/segment/group_sizer.h"
 
@@ -22,7 +21,6 @@ class LocalRunner final : public GroupRunner {
   struct Services {
     GroupContext::Services making;
     Executors& executors;
-    const StepBack& step_back;
   };
   /// `listener`, and the objects that `segment` names, must outlive the runner.
   LocalRunner(const Services& services, const SegmentWork& segment, GroupListener& listener);

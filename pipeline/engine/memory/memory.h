@@ -144,8 +144,8 @@ class Memory : public std::enable_shared_from_this<Memory> {
   std::uint64_t idle_ GUARDED_BY(mutex_) = 0;
   std::uint64_t peak_ GUARDED_BY(mutex_) = 0;
   std::uint64_t least_slots_ GUARDED_BY(mutex_) = 0;
-  std::uint64_t first_slots_ GUARDED_BY(mutex_) = 0;  // bytes of first slots
-  std::uint64_t more_slots_ GUARDED_BY(mutex_) = 0;   // bytes of all other slots
+  std::uint64_t first_slots_ GUARDED_BY(mutex_) = 0;               // bytes of first slots
+  std::uint64_t more_slots_ GUARDED_BY(mutex_) = 0;                // bytes of all other slots
   std::atomic<std::uint64_t> releases_{0};                         // changed under the mutex
   bool scarce_ GUARDED_BY(mutex_) = false;                         // a request found no room
   std::vector<std::vector<PoolBuffer*>> free_ GUARDED_BY(mutex_);  // by size class

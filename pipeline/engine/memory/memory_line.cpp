@@ -33,7 +33,7 @@ void MemoryLine::serve() noexcept {
   while (serve_one()) {
     run_.activity.began();
     try {
-      run_.executors.submit([this] { serve(); }, true);
+      run_.executors.enqueue([this] { serve(); });
       return;
     } catch (...) {
       run_.activity.not_begun();  // no memory to hand it over

@@ -20,7 +20,8 @@ Run::Run(Plan plan, const RunOptions& options, const RunSetting& setting, OpenWo
                   .slots = slots_,
                   .ledger = ledger_},
                  setting.alone),
-      executors_(std::make_unique<Executors>(state_, activity_.consumers_waiting(), tuning_)),
+      executors_(
+          std::make_unique<Executors>(state_, activity_.consumers_waiting(), step_back_, tuning_)),
       line_({.executors = *executors_,
              .activity = activity_,
              .memory = *memory_,

@@ -90,7 +90,8 @@ std::size_t BatchResults::room(const Demand& demand) {
   }
   if (room > 0 && !held_up) {
     without_slot_ = false;
-    return std::min({room, most, assembler_.stretch().rows});
+    const PartialBatch::Stretch stretch = assembler_.stretch();
+    return std::min({room, most, stretch.rows, stretch.made ? demand.wanted : SIZE_MAX});
   }
   without_slot_ = without_slot_ || blocked;
   return 0;

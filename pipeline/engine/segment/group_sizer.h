@@ -31,7 +31,6 @@ class GroupSizer {
     return std::min({most_, sizes_.by_time.load(std::memory_order_relaxed),
                      sizes_.by_bytes.load(std::memory_order_relaxed)});
   }
-  std::size_t most() const noexcept { return most_; }
   /// Returns the bytes that so many elements take if they are like those of the last group.
   std::uint64_t bytes_of(std::size_t count) const noexcept {
     return saturating_product(count, sizes_.bytes.load(std::memory_order_relaxed));

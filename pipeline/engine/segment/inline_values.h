@@ -23,7 +23,7 @@ struct InlineServices {
 /// Makes `items` on this thread and puts the results into `work`. Returns false if there is no room
 /// now; `work` then has errors that say so.
 inline bool try_here(const InlineServices& run, std::uint64_t key,
-                              std::span<const ElementRef> items, std::span<WorkItem> work) {
+                     std::span<const ElementRef> items, std::span<WorkItem> work) {
   for (WorkItem& item : work) item = WorkItem();
   GroupContext context(run.making, key);
   read_items(items, work, {}, context);

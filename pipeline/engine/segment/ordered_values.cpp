@@ -7,10 +7,10 @@ namespace penstock {
 std::size_t OrderedValues::room(const Demand& demand) {
   limit_ = demand.group_limit;
   if (demand.crowded) return 0;
-  if (admitted_ + spent_ < limit_) return demand.most;
+  if (admitted_ + spent_ < limit_) return demand.wanted;
   // Only for a thread that would wait otherwise, because results that wait also leave the CPU's
   // caches.
-  return demand.threads_idle && demand.roomy && waits_for_head() ? demand.most : 0;
+  return demand.threads_idle && demand.roomy && waits_for_head() ? demand.wanted : 0;
 }
 
 // True if groups that are done wait for one that is not, and more may join them.

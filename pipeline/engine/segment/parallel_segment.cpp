@@ -380,8 +380,7 @@ void ParallelSegment::pull_into(Group& group, std::size_t room) {
     {
       const AtWork at_work(run_.activity, AtWork::Arranges{stopping_});
       const Arranging arranging(*this);
-      const std::size_t most = run_.step_back.alone() ? 1 : sizer_.size();
-      puller_.pull(group, std::min({room, most, runner_->most(), before_snapshot()}));
+      puller_.pull(group, std::min({room, runner_->most(), before_snapshot()}));
     }
     group.input_bytes = group.alike ? 0 : take_from_holder(group.all_items());
     if (puller_.free_order() || puller_.threw()) {
@@ -516,7 +515,6 @@ Demand ParallelSegment::demand() const {
   const std::size_t limit = group_limit();
   const bool alone = run_.step_back.alone();
   return {.wanted = alone ? 1 : sizer_.size(),
-          .most = alone ? 1 : sizer_.most(),
           .group_limit = limit,
           .crowded = crowded(limit) || (alone && !lacks_output()),
           .consumer_waits = consumer_waits_,

@@ -22,8 +22,7 @@ constexpr std::size_t kBehindSlow = 100;
 
 /// A segment's demand for room in its results.
 struct Demand {
-  std::size_t wanted = 0;       ///< elements for the next group
-  std::size_t most = 0;         ///< elements that a group may have
+  std::size_t wanted = 0;       ///< elements for the next group, at most
   std::size_t group_limit = 0;  ///< groups that may be under way or wait to be taken
   bool crowded = false;         ///< enough groups are under way
   bool consumer_waits = false;
@@ -42,7 +41,8 @@ class Results {
   /// Returns the layout of the batches that results are written into. If null, they stay in their
   /// group.
   virtual const SlotLayout* layout() const noexcept { return nullptr; }
-  /// Returns how many elements may be handed over now; 0: none for now.
+  /// Returns how many elements may be handed over now; 0: none for now. If they are to be skipped,
+  /// more may be than are wanted.
   virtual std::size_t room(const Demand& demand) = 0;
   /// Returns the pool in which `room` has just claimed a slot, or null. The caller makes the slot
   /// without its mutex, adds it here, and calls `room` again.

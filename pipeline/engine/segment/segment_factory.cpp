@@ -58,8 +58,8 @@ OrderIteratorPtr SegmentFactory::segment(const SegmentOwner& owner, OrderIterato
 std::unique_ptr<GroupRunner> SegmentFactory::runner(const SegmentWork& work,
                                                     GroupListener& listener) {
   const auto local = [this, &work](GroupListener& of_local) -> std::unique_ptr<GroupRunner> {
-    return std::make_unique<LocalRunner>(
-        LocalRunner::Services{making(), run_.executors, run_.step_back}, work, of_local);
+    return std::make_unique<LocalRunner>(LocalRunner::Services{making(), run_.executors}, work,
+                                         of_local);
   };
   return run_.remote ? run_.remote->runner(work, local, listener) : local(listener);
 }
