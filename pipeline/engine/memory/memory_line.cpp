@@ -176,7 +176,7 @@ void MemoryLine::resolve() noexcept {
   const Turn turn = next_turn();
   if (turn == Turn::nobody) return;
   if (turn != Turn::someone && !make_room(turn)) {
-    if (run_.step_back.ask() || !run_.step_back.may_fail()) return;
+    if (run_.step_back.ask()) return;
     turn == Turn::slot ? run_.segments.fail_slot() : fail_one();
   }
   run_.memory.wake();

@@ -4,28 +4,22 @@
 
 namespace penstock {
 
+// Either this sees that the consumer may step back, or the consumer sees that it was asked.
 bool StepBack::ask() noexcept {
-  if (!allowed_.load(std::memory_order_acquire) || run_.state.cancelled()) return false;
-  if (!wanted_.load(std::memory_order_acquire)) {
-    if (alone()) return false;
-    wanted_.store(true, std::memory_order_release);
-  }
+  asked_.store(true, std::memory_order_seq_cst);
+  if (alone() || !allowed_.load(std::memory_order_seq_cst)) return false;
+  wanted_.store(true, std::memory_order_release);
   run_.segments.wake();
   return true;
 }
 
-bool StepBack::may_exceed() noexcept {
-  if (alone() || !allowed_.load(std::memory_order_acquire) || run_.state.cancelled() ||
-      run_.activity.works_here() || !run_.memory.held().exceeds(run_.memory.beside_slots()))
+bool StepBack::must_find_out() noexcept {
+  if (!run_.memory.held().grew() || alone() || !allowed_.load(std::memory_order_acquire) ||
+      run_.state.cancelled() || run_.activity.works_here() ||
+      !run_.memory.held().exceeds(run_.memory.beside_slots()))
     return false;
   wanted_.store(true, std::memory_order_release);
   return true;
-}
-
-// Either this sees that the consumer may step back, or the consumer sees the failure.
-bool StepBack::may_fail() noexcept {
-  failed_.store(true, std::memory_order_seq_cst);
-  return alone() || !allowed_.load(std::memory_order_seq_cst);
 }
 
 bool StepBack::wanted() const noexcept {
@@ -46,7 +40,7 @@ void StepBack::done() noexcept {
   ahead_ = 0;
   alone_.store(next_, std::memory_order_release);
   wanted_.store(false, std::memory_order_release);
-  failed_.store(false, std::memory_order_seq_cst);
+  asked_.store(false, std::memory_order_seq_cst);
 }
 
 void StepBack::received() noexcept {

@@ -36,20 +36,17 @@ class StepBack {
   /// States whether the consumer can save its position and resume from there. While a saved run is
   /// restored it cannot: it has no position yet.
   void allow(bool yes) noexcept { allowed_.store(yes, std::memory_order_seq_cst); }
-  /// Called for an element that finds no room. Asks the consumer to step back. Returns false if
-  /// that would not help, because the element is alone already. Call it without a lock.
+  /// Called for an element that finds no room, without a lock. Asks the consumer to step back.
+  /// Returns false if the element has to fail: it is alone already, or the consumer cannot.
   bool ask() noexcept;
-  /// Called before something fails for lack of memory. Returns false if it must not fail, because
-  /// the consumer can step back now.
-  bool may_fail() noexcept;
-  /// True if something failed since the last step. A run that was being restored then has to step
-  /// back: it asks after it has called `allow`.
-  bool failed() const noexcept { return failed_.load(std::memory_order_seq_cst); }
+  /// True if `ask` was called since the last step. A run that was being restored then has to step
+  /// back: it checks this after it has called `allow`.
+  bool asked() const noexcept { return asked_.load(std::memory_order_seq_cst); }
   /// True if the calling thread is the consumer's own and has to step back.
   bool wanted() const noexcept;
   /// True if a run that makes one element at a time might have failed by now. Then the consumer has
   /// to step back, to find out.
-  bool must_find_out() noexcept { return run_.memory.held().grew() && may_exceed(); }
+  bool must_find_out() noexcept;
   /// The consumer steps back now and has taken everything down. Forgets the errors of this epoch,
   /// as they will be counted again.
   void done() noexcept;
@@ -62,12 +59,10 @@ class StepBack {
   void received() noexcept;
 
  private:
-  bool may_exceed() noexcept;
-
   const Services run_;
   std::atomic<bool> allowed_{false};
   std::atomic<bool> wanted_{false};
-  std::atomic<bool> failed_{false};
+  std::atomic<bool> asked_{false};
   std::atomic<std::uint64_t> alone_;  // elements to be received until more are made at once
   // Used by the consumer:
   std::uint64_t next_ = 0;   // the same, at the last step

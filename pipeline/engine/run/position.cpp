@@ -56,7 +56,7 @@ void Position::restore(const SavedRun& saved) {
     again = true;
   }
   step_back.allow(returns());
-  if (!again && !step_back.failed()) return;
+  if (!again && !step_back.asked()) return;
   // Stages that make again what they held do so ahead, too. One element at a time takes less.
   trees_.close();
   step_back.done();
