@@ -97,7 +97,6 @@ class Values final : public Machine {
       for (std::size_t i = 0; i < group.count; ++i) make_one(group, i);
       return done(group);
     }
-    group.redoing = rng.coin(0.5);
     for (std::uint64_t left = 1 + rng.below(3); left > 0 && group.redone < group.count; --left) {
       make_one(group, group.redone++);
       values_.redone(group);
@@ -136,7 +135,7 @@ class Values final : public Machine {
  private:
   bool done(Group& group) {
     group.done = true;
-    group.blocked = group.redoing = false;
+    group.blocked = false;
     values_.complete(group);
     return true;
   }

@@ -54,7 +54,6 @@ struct Group {
   bool done = false;
   bool ready = false;      ///< needs nothing but a thread
   bool blocked = false;    ///< waits to be made again, one element at a time
-  bool redoing = false;    ///< is being made again
   std::size_t redone = 0;  ///< items of a blocked group that are made, counted from the first
   std::size_t taken = 0;   ///< delivered results, for single values
   Group* next = nullptr;   ///< in a list of groups whose results were taken

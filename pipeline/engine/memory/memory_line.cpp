@@ -50,7 +50,6 @@ bool MemoryLine::serve_one() {
     return true;
   }
   const bool done = redo(*entry);
-  if (done) entry->segment->finish(*entry->group);
   MutexLock lock(mutex_);
   if (!done) entries_.push_back(*entry);
   serving_ = !entries_.empty();
@@ -63,6 +62,7 @@ bool MemoryLine::redo(Entry& entry) {
   const bool done = entry.segment->redo(*entry.group, std::exchange(entry.last_try, false));
   if (done || entry.group->redone > before) attempt.succeeded();
   entry.tried = attempt.seen();
+  if (done) entry.segment->finish(*entry.group);  // before its results may be given up
   return done;
 }
 

@@ -70,7 +70,7 @@ Results::Undelivered OrderedValues::last_undelivered(bool consumer_waits) {
   for (std::size_t i = window_.size(); i > (consumer_waits ? 1 : 0); --i) {
     Group& group = *window_[i - 1];
     const std::size_t kept = i == 1 ? group.taken + 1 : 0;
-    if (!group.redoing && group.made() > kept) return {&group, kept};
+    if (group.made() > kept) return {&group, kept};
   }
   return {};
 }

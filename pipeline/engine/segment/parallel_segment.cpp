@@ -612,7 +612,6 @@ void ParallelSegment::finish(Group& group) noexcept {
     made_room = crowded(group_limit());
     group.done = true;
     if (std::exchange(group.blocked, false)) run_.activity.take_off(blocked_);
-    group.redoing = false;
     set_ready(group, false);
     read_further_ahead();
     try {
@@ -661,19 +660,9 @@ void ParallelSegment::wait_in_line(Group& group) noexcept {
 }
 
 bool ParallelSegment::redo(Group& group, bool last_try) noexcept {
-  std::size_t made = 0;
-  {
-    MutexLock lock(mutex_);
-    group.redoing = true;  // until it is done, or could not be done
-    made = group.redone;
-  }
   try {
-    while (made < group.count && !stopping()) {
-      if (!runner_->remake(group, made, last_try)) {
-        MutexLock lock(mutex_);
-        group.redoing = false;
-        return false;
-      }
+    for (std::size_t made = group.redone; made < group.count && !stopping();) {
+      if (!runner_->remake(group, made, last_try)) return false;
       note_redone(group, ++made);
     }
   } catch (...) {
@@ -717,7 +706,7 @@ void ParallelSegment::fail_slot() noexcept {
   }
 }
 
-// Called by the thread that makes blocked groups again, so none is made again meanwhile.
+// Called in a Memory::Attempt, so no group is made again meanwhile.
 bool ParallelSegment::evict() {
   Group* group = nullptr;
   std::size_t kept = 0;
