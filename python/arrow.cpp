@@ -243,9 +243,10 @@ Rows column_of(const ArrowSchema& schema, const ArrowArray& array, const std::st
   const Shape extents{count};
   if (schema.dictionary != nullptr) {
     refuse_nulls(array, name, first, count);
-    const Tensor known =
-        column_of(*schema.dictionary, *array.dictionary, name, 0, array.dictionary->length, chunk)
-            .values;
+    const Rows words =
+        column_of(*schema.dictionary, *array.dictionary, name, 0, array.dictionary->length, chunk);
+    if (!words.offsets.empty()) throw refusal(name, "is a dictionary of lists: decode it first");
+    const Tensor& known = words.values;
     const auto place = [&](std::int64_t i) {
       return index_at(format, array.buffers[1], first + i);
     };
@@ -256,7 +257,6 @@ Rows column_of(const ArrowSchema& schema, const ArrowArray& array, const std::st
       std::byte* const data = views->data();
       return {{DType::bytes, extents, data, std::move(views)}, {}};
     }
-    if (known.rank() != 1) throw refusal(name, "is a dictionary of lists: decode it first");
     Tensor values = Tensor::allocate(known.dtype(), extents);
     const std::size_t size = size_of(known.dtype());
     for (std::int64_t i = 0; i < count; ++i)
@@ -311,21 +311,29 @@ struct Chunk {
 
 /// Adds the columns of a struct; those of a struct within are "outer.inner".
 void add_columns(Chunk& columns, const ArrowSchema& schema, const ArrowArray& array,
-                 const std::string& prefix, std::int64_t first, std::int64_t count,
+                 const std::string& prefix, std::pair<std::int64_t, std::int64_t> rows,
+                 const std::optional<std::vector<std::string>>& wanted,
                  const ChunkBuffer::Chunk& chunk) {
+  const auto [first, count] = rows;
   for (std::int64_t i = 0; i < schema.n_children; ++i) {
     const std::string name = prefix + schema.children[i]->name;
+    const auto is_wanted = [&](const std::string& each) {
+      return each == name || each.starts_with(name + ".") || name.starts_with(each + ".");
+    };
+    // pandas gives numbers of its rows, too.
+    if (wanted ? std::ranges::none_of(*wanted, is_wanted) : name.starts_with("__index_level_"))
+      continue;
     if (std::strcmp(schema.children[i]->format, "+s") == 0) {
       refuse_nulls(*array.children[i], name, first + array.offset + array.children[i]->offset,
                    count);
       add_columns(columns, *schema.children[i], *array.children[i], name + ".",
-                  first + array.offset, count, chunk);
+                  {first + array.offset, count}, wanted, chunk);
     } else {
       if (columns.values.has(name)) throw refusal(name, "is there twice");
-      Rows rows = column_of(*schema.children[i], *array.children[i], name, first + array.offset,
-                            count, chunk);
-      columns.values.set(name, std::move(rows.values));
-      columns.offsets.push_back(std::move(rows.offsets));
+      Rows column = column_of(*schema.children[i], *array.children[i], name, first + array.offset,
+                              count, chunk);
+      columns.values.set(name, std::move(column.values));
+      columns.offsets.push_back(std::move(column.offsets));
     }
   }
 }
@@ -399,7 +407,7 @@ class TableSource final : public Source {
     // The values of chunks without any have no inner shape.
     const Tensor* shaped = &chunks_[0].values[i];
     for (const Chunk& chunk : chunks_)
-      if (shaped->volume() == 0) shaped = &chunk.values[i];
+      if (shaped->dim(0) == 0) shaped = &chunk.values[i];
     const Tensor first = *shaped;
     if (chunks_[0].offsets[i].empty()) {
       columnar_ &= first.dtype() != DType::bytes;
@@ -409,7 +417,7 @@ class TableSource final : public Source {
     bool one_length = length >= 0;
     for (Chunk& chunk : chunks_) {
       Tensor& values = chunk.values[i];
-      if (values.volume() == 0) values = first.slice(0, 0, 0);
+      if (values.dim(0) == 0) values = first.slice(0, 0, 0);
       if (values.shape().drop_front() != first.shape().drop_front())
         throw refusal(name, "has lists of different lengths within lists: pad them");
       one_length &= length_of(chunk.offsets[i]) == length;
@@ -451,7 +459,9 @@ class TableSource final : public Source {
   bool columnar_ = true;
 };
 
-Dataset from_arrow(nb::object table) {
+using Names = std::optional<std::vector<std::string>>;
+
+Dataset from_arrow(nb::object table, const Names& names) {
   // A data set of Hugging Face gives tables, with the rows that it selects, in this way.
   if (!nb::hasattr(table, "__arrow_c_stream__") && nb::hasattr(table, "with_format"))
     table = table.attr("with_format")("arrow").attr("__getitem__")(
@@ -464,6 +474,7 @@ Dataset from_arrow(nb::object table) {
   auto* const given =
       static_cast<ArrowArrayStream*>(PyCapsule_GetPointer(capsule.ptr(), "arrow_array_stream"));
   if (given == nullptr) throw nb::python_error();
+  if (given->release == nullptr) throw nb::value_error("from_arrow: the stream was read before");
   Owned<ArrowArrayStream> stream;
   stream.value = std::exchange(*given, ArrowArrayStream{});
   const auto check = [&](int code) {
@@ -472,20 +483,30 @@ Dataset from_arrow(nb::object table) {
     throw Error(ErrorCode::data_loss, text != nullptr ? text : std::strerror(code));
   };
   Owned<ArrowSchema> schema;
-  check(stream.value.get_schema(&stream.value, &schema.value));
+  // Threads of a reader may need the lock.
+  check(unlocked([&] { return stream.value.get_schema(&stream.value, &schema.value); }));
   if (std::strcmp(schema.value.format, "+s") != 0)
     throw Error(ErrorCode::invalid_argument, "from_arrow takes a table: its stream has no columns");
   std::vector<Chunk> chunks;
   for (std::uint64_t rows = 0;;) {
     const auto chunk = std::make_shared<Owned<ArrowArray>>();
-    check(stream.value.get_next(&stream.value, &chunk->value));
+    check(unlocked([&] { return stream.value.get_next(&stream.value, &chunk->value); }));
     if (chunk->value.release == nullptr) break;
     if (chunk->value.length == 0) continue;
     Chunk& columns = chunks.emplace_back();
     columns.begin = std::exchange(rows, rows + static_cast<std::uint64_t>(chunk->value.length));
-    add_columns(columns, schema.value, chunk->value, "", 0, chunk->value.length, chunk);
+    refuse_nulls(chunk->value, "of all", chunk->value.offset, chunk->value.length);
+    add_columns(columns, schema.value, chunk->value, "", {0, chunk->value.length}, names, chunk);
   }
   if (chunks.empty()) throw Error(ErrorCode::invalid_argument, "from_arrow: the table has no rows");
+  std::vector<std::string> found;
+  for (std::size_t i = 0; i < chunks[0].values.size(); ++i)
+    found.push_back(chunks[0].values.name(i));
+  for (const std::string& name : names.value_or(std::vector<std::string>()))
+    if (std::ranges::none_of(found, [&](const std::string& each) {
+          return each == name || each.starts_with(name + ".");
+        }))
+      throw refusal(name, "is not there");
   if (chunks[0].values.empty())
     throw Error(ErrorCode::invalid_argument, "from_arrow: the table has no columns");
   return Dataset(std::make_shared<TableSource>(std::move(chunks)));
@@ -509,11 +530,13 @@ void bind_arrow(nb::module_& m) {
             return arrow_of(column, true);
           },
           "requested_schema"_a = nb::none(), "Gives the rows to Arrow; texts as LargeBinary.");
-  m.def("from_arrow", from_arrow, "table"_a,
+  m.def("from_arrow", from_arrow, "table"_a, "columns"_a = nb::none(),
         "Returns a dataset of the rows of whatever speaks Arrow's stream protocol: pyarrow, "
         "pandas, polars, a data set of Hugging Face. "
+        "`columns` names those to read. "
         "Columns of numbers are viewed, not copied. A column of a struct is \"outer.inner\"; one "
-        "of lists has rows of any length. Nulls of floats are NaN. "
+        "of lists has rows of any length, or a shape if all lists have one length. Nulls of floats "
+        "are NaN. "
         "Indexed. Raises InvalidArgument for other nulls, and for lists of different lengths "
         "within lists.");
 }

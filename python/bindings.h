@@ -58,6 +58,8 @@ nb::object dlpack_capsule(dlpack::DLManagedTensorVersioned* managed);
 /// Returns an element of an Element or of a mapping of names to such values. Numbers of Python, and
 /// lists of them, become what `expected` says.
 Element element_of(nb::handle values, bool copy, const Spec* expected = nullptr);
+/// Returns a tensor of such a value; numbers of Python, and lists of them, are of this dtype.
+Tensor tensor_as(nb::handle value, DType dtype, bool copy);
 
 /// A reference to a Python object that any thread may drop without the interpreter's lock: the
 /// object goes when Python code next comes by.
@@ -81,9 +83,13 @@ class Ending {
 };
 /// Closes all that is open, and waits for functions that still run. REQUIRES: the lock.
 void end_all();
-/// Returns at once, unless the interpreter ends: then a thread that may not take the lock any more
-/// stays here. Python would end it, in the middle of C++.
-void stay_if_ending() noexcept;
+/// Takes the lock again. While the interpreter ends, a thread but the main one stays here for ever:
+/// Python would end it, in the middle of C++.
+void take_lock(PyThreadState* state) noexcept;
+/// Forgets, in the child of a fork, the runs and threads of its parent.
+void after_fork() noexcept;
+/// Throws Error{invalid_argument} if the interpreter ends: no function is called any more.
+void refuse_at_end();
 /// Raises KeyboardInterrupt if Ctrl-C was pressed. REQUIRES: the lock.
 void check_signals();
 
@@ -163,10 +169,7 @@ void raise(const Error& error);
 class Unlocked {
  public:
   Unlocked() : state_(PyEval_SaveThread()) {}
-  ~Unlocked() {
-    stay_if_ending();
-    PyEval_RestoreThread(state_);
-  }
+  ~Unlocked() { take_lock(state_); }
   Unlocked(const Unlocked&) = delete;
   Unlocked& operator=(const Unlocked&) = delete;
 

@@ -73,7 +73,7 @@ Dataset select(const Dataset& in, nb::handle indices) {
       for (const std::int32_t number : numbers.to_vector<std::int32_t>()) add(number);
     else if (numbers.dtype() == DType::u64)
       all = numbers.to_vector<std::uint64_t>();
-    else
+    else if (numbers.volume() > 0)
       throw nb::type_error("select takes an array of i64, i32 or u64");
   } else {
     for (const nb::handle number : given) {

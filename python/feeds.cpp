@@ -89,11 +89,13 @@ class Towers final : public Ending {
          const std::optional<Bytes>& state)
       : devices_(devices),
         spec_(std::make_shared<Spec>(dataset.spec())),
-        before_(lock_times()),
+        before_((refuse_at_end(), lock_times())),
         feed_(new Feed(state ? Feed::restore(state->value, dataset, devices, std::move(options))
                              : Feed(dataset, devices, std::move(options))),
               destroy) {}
   ~Towers() override { forget(); }
+  Towers(const Towers&) = delete;
+  Towers& operator=(const Towers&) = delete;
 
   std::shared_ptr<Lease> next(int tower) {
     drop_given_up();

@@ -113,7 +113,7 @@ struct Given<FeatureSpec> {
     FeatureSpec feature{.key = nb::cast<std::string>(given[0]),
                         .dtype = dtype_of(given[1]),
                         .shape = shape_of(given[2])};
-    if (given.size() == 4) feature.default_value = tensor_of(given[3], true);
+    if (given.size() == 4) feature.default_value = tensor_as(given[3], feature.dtype, true);
     return feature;
   }
 };

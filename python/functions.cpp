@@ -23,6 +23,7 @@ std::mutex& given_up_mutex = *new std::mutex;
 std::vector<PyObject*>& given_up = *new std::vector<PyObject*>;
 std::atomic<std::int64_t> calls{0}, waited_ns{0}, held_ns{0};
 std::atomic<int> running{0};       // functions that are called, or wait for the lock
+std::atomic<int> returning{0};     // threads that take the lock again
 std::atomic<bool> closing{false};  // no function is called any more
 std::atomic<bool> ending{false};   // no thread but the main one may take the lock any more
 std::thread::id main_thread;       // set before `closing`
@@ -128,11 +129,31 @@ void end_all() {
     if (PyErr_CheckSignals() != 0) std::_Exit(128 + SIGINT);
   }
   ending = true;
+  while (returning > 0) unlocked([] { std::this_thread::sleep_for(std::chrono::milliseconds(1)); });
 }
 
-void stay_if_ending() noexcept {
-  while (ending && std::this_thread::get_id() != main_thread)
-    std::this_thread::sleep_for(std::chrono::hours(1));
+void take_lock(PyThreadState* state) noexcept {
+  // Either this sees that the interpreter ends, or its end waits for this.
+  const bool is_main = std::this_thread::get_id() == main_thread;
+  if (!is_main) ++returning;
+  if (ending && !is_main) {
+    --returning;
+    for (;;) std::this_thread::sleep_for(std::chrono::hours(1));
+  }
+  PyEval_RestoreThread(state);
+  if (!is_main) --returning;
+}
+
+void refuse_at_end() {
+  if (closing) throw Error(ErrorCode::invalid_argument, "the interpreter ends");
+}
+
+void after_fork() noexcept {
+  new (&open_mutex) std::mutex;
+  new (&given_up_mutex) std::mutex;
+  all_open.clear();
+  running = 0;
+  returning = 0;
 }
 
 void check_signals() {

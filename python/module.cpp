@@ -42,4 +42,5 @@ NB_MODULE(_core, m) {
   bind_arrow(m);
   bind_feeds(m);
   nb::module_::import_("atexit").attr("register")(m.attr("_end_all"));
+  nb::module_::import_("os").attr("register_at_fork")("after_in_child"_a = m.attr("_after_fork"));
 }

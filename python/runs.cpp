@@ -91,6 +91,7 @@ class Run final : public Ending {
 
  private:
   std::shared_ptr<Iterator> begin(const Begin& at) const {
+    refuse_at_end();
     std::unique_ptr<Iterator> iterator;
     if (const auto* const one = std::get_if<Bytes>(&at)) {
       iterator =
@@ -235,6 +236,7 @@ void bind_runs(nb::module_& m) {
           nb::sig("def __enter__(self) -> Iterator"))
       .def("__exit__", [](Run& run, nb::args) { run.close(); });
   m.def("_end_all", end_all);
+  m.def("_after_fork", after_fork);
 
   auto type = nb::borrow<nb::class_<Dataset>>(m.attr("Dataset"));
   def_run<>(type, "iterate", doc("Dataset::iterate"), [](const Dataset& in, RunOptions options) {

@@ -188,7 +188,7 @@ std::optional<Tensor> number_of(nb::handle value) {
 }
 
 /// Returns a number of Python, or a list of numbers, as values of this dtype; nothing if they are
-/// something else or the dtype can't hold them.
+/// something else, or whole numbers that it can't hold. Floats are rounded.
 std::optional<Tensor> plain_as(nb::handle value, DType dtype) {
   const bool whole = nb::isinstance<nb::int_>(value) && !nb::isinstance<nb::bool_>(value);
   if (whole || nb::isinstance<nb::float_>(value)) {
@@ -221,12 +221,18 @@ std::optional<Tensor> plain_as(nb::handle value, DType dtype) {
         return std::nullopt;
     }
   }
+  if (nb::isinstance<nb::list>(value) && nb::len(value) == 0)
+    return dtype == DType::bytes ? Tensor::of_bytes({}) : Tensor::allocate(dtype, {0});
   if (nb::isinstance<nb::list>(value) && dtype != DType::bf16) {
-    const nb::object asarray = nb::module_::import_("numpy").attr("asarray");
-    const std::string given = nb::cast<std::string>(asarray(value).attr("dtype").attr("kind"));
+    const nb::module_ numpy = nb::module_::import_("numpy");
+    const nb::object given = numpy.attr("asarray")(value);
+    const std::string kind = nb::cast<std::string>(given.attr("dtype").attr("kind"));
     const char to = format_of(dtype).numpy[0];  // u, i or f of a number
-    if ((given == "i" && (to == 'u' || to == 'i' || to == 'f')) || (given == "f" && to == 'f'))
-      return tensor_of(asarray(value, "dtype"_a = format_of(dtype).numpy), true);
+    if ((kind != "i" && kind != "f") || (to != 'f' && (kind == "f" || (to != 'i' && to != 'u'))))
+      return std::nullopt;
+    const nb::object made = given.attr("astype")(format_of(dtype).numpy);
+    if (to == 'f' || nb::cast<bool>(numpy.attr("array_equal")(given, made)))
+      return tensor_of(made, true);
   }
   return std::nullopt;
 }
@@ -378,6 +384,11 @@ Tensor tensor_of(nb::handle value, bool copy) {
   return result;
 }
 
+Tensor tensor_as(nb::handle value, DType dtype, bool copy) {
+  std::optional<Tensor> plain = plain_as(value, dtype);
+  return plain ? std::move(*plain) : tensor_of(value, copy);
+}
+
 Element element_of(nb::handle values, bool copy, const Spec* expected) {
   if (nb::isinstance<Element>(values)) return nb::cast<Element>(values);
   if (!nb::isinstance<nb::dict>(values)) {
@@ -390,9 +401,9 @@ Element element_of(nb::handle values, bool copy, const Spec* expected) {
   for (auto [key, value] : nb::borrow<nb::dict>(values)) {
     const std::string name = nb::cast<std::string>(key);
     const int at = expected == nullptr ? -1 : expected->find(name);
-    std::optional<Tensor> plain;
-    if (at >= 0) plain = plain_as(value, (*expected)[static_cast<std::size_t>(at)].dtype);
-    element.set(name, plain ? std::move(*plain) : tensor_of(value, copy));
+    element.set(name,
+                at < 0 ? tensor_of(value, copy)
+                       : tensor_as(value, (*expected)[static_cast<std::size_t>(at)].dtype, copy));
   }
   return element;
 }

@@ -5,6 +5,7 @@
 
 TRAIN and TEST are folders of class folders, or patterns of tar shards (WebDataset), of TFRecords
 (image/encoded, image/class/label), or of records of `penstock pack`. --batch is that of a rank.
+--classes is above every label: 1001 for TFRecords that count from 1.
 """
 
 import argparse
@@ -101,13 +102,19 @@ def main(args: argparse.Namespace) -> None:
         own = saved["ranks"][RANK]
         epoch, step, count, fed, loss_sum = own["numbers"]
         train.load_state_dict(own["loader"])
+    def keep(numbers: Any) -> None:
+        save(args.checkpoint, step, {"model": plain.state_dict(), "optimizer": optimizer.state_dict()},
+             {"loader": train.state_dict(), "numbers": numbers})
+
     for epoch in range(epoch, args.epochs):
         model.train()
         begin, before = time.perf_counter(), count
         for batch in train:
             rows = int(batch["valid"].sum())
-            again = slice(None) if rows == args.batch else torch.arange(args.batch) % max(rows, 1)
-            pixels, labels = (value.to(device, non_blocking=True) for value in (batch["image"][again], batch["label"]))
+            if rows > 0:  # otherwise the images before, which are on the device
+                again = slice(None) if rows == args.batch else torch.arange(args.batch) % rows
+                pixels = batch["image"][again].to(device, non_blocking=True)
+            labels = batch["label"].to(device, non_blocking=True)
             with torch.autocast(device.type, torch.bfloat16, enabled=cuda):
                 losses = nn.functional.cross_entropy(model(pixels), labels, reduction="none")[:rows]
             optimizer.param_groups[0]["lr"] = args.lr * (1 + math.cos(math.pi * step / len(train) / args.epochs)) / 2
@@ -118,12 +125,13 @@ def main(args: argparse.Namespace) -> None:
             if args.digest:
                 fed += digest(batch["image"][:rows], batch["label"][:rows], batch["index"][:rows])
             if args.checkpoint and step % args.every == 0:
-                save(args.checkpoint, step, {"model": plain.state_dict(), "optimizer": optimizer.state_dict()},
-                     {"loader": train.state_dict(), "numbers": (epoch, step, count, fed, float(loss_sum))})
+                keep((epoch, step, count, fed, float(loss_sum)))
         rate = RANKS * (count - before) / (time.perf_counter() - begin)
         show(f"epoch {epoch}", [count, fed, loss_sum], device, f"loss, {rate:.0f} images/s. {train.report().verdict}")
         model.eval()
         loss_sum = count = fed = tested = checked = right = 0
+        if args.checkpoint:
+            keep((epoch + 1, step, 0, 0, 0.0))
         with torch.inference_mode():  # each image once, so ranks may differ in their steps: not by `model`
             for batch in test or ():
                 right += int((plain(batch["image"].to(device)).argmax(1).cpu() == batch["label"]).sum())

@@ -32,7 +32,8 @@ class Loader:
     With a `batch_size`, the loader shards (`rank` of `ranks`) and batches the dataset; without one
     the dataset makes batches. With `drop_last` or `pad` all ranks have equally many batches, as a
     synchronous trainer needs; otherwise some may have one more. No element comes twice: `pad` fills
-    up the last batches with rows of zeros, and adds `valid`, which is False for these.
+    up the last batches with rows of zeros, and adds `valid`, which is False for these. With
+    `on_error="skip"` only `pad` keeps the ranks together.
 
     `pin_memory` copies tensors to pinned memory where CUDA is. A loop that is left early ends its
     epoch; a loader has one loop at a time.
@@ -60,6 +61,8 @@ class Loader:
             raise InvalidArgument("pad adds a component valid, and goes without drop_last")
         if batch_size is not None:
             count = dataset.cardinality()
+            if drop_last and ranks > 1 and count == -2:
+                raise InvalidArgument("drop_last with ranks needs a dataset whose length is known; pad does not")
             # One rank, too: a state without a shard can't be resumed by more of them.
             dataset = dataset.shard(ranks, rank).batch(batch_size, drop_remainder=drop_last)
             least = count // ranks // batch_size
@@ -80,6 +83,7 @@ class Loader:
         self._begun = False  # the current epoch is delivered, or was
         self._over = False  # to its end
         self._epoch: Optional[int] = None  # chosen for the next loop
+        self._loaded = False  # a state, behind which no loop has begun
         self._loops = 0
 
     def __len__(self) -> int:
@@ -97,7 +101,7 @@ class Loader:
         while self._epoch is not None and run.epoch < self._epoch:
             if not run.next_epoch():
                 return  # there are not so many epochs
-        self._epoch, self._begun, self._over = None, True, False
+        self._epoch, self._begun, self._over, self._loaded = None, True, False, False
         while (batch := run.next()) is not None:
             values = tensors(batch)
             if self._pad:
@@ -114,8 +118,10 @@ class Loader:
 
     def set_epoch(self, epoch: int) -> None:
         """Chooses the epoch of the next loop, as DistributedSampler does. Without it epochs follow
-        each other."""
+        each other. The epoch of a state that was just loaded continues."""
         run = self._open()
+        if self._loaded and epoch == self._epoch:
+            return
         if epoch < run.epoch or (epoch == run.epoch and self._begun):
             self.close()
         self._epoch = epoch
@@ -129,7 +135,8 @@ class Loader:
     def load_state_dict(self, state: Union[dict[str, Any], list[dict[str, Any]]]) -> None:
         """Continues there: in the middle of an epoch, the next loop gives its rest. The state is
         that of this rank, or the list of those of all ranks if there was another number of them,
-        with the same `batch_size` and without `pad`."""
+        with the same `batch_size` and without `pad`, or `drop_last` of uneven data. If the state
+        does not fit, the loader stays where it is."""
         states = state if isinstance(state, list) else [state]
         if not states or not all({"penstock", "begun", "epoch"} <= each.keys() for each in states):
             raise InvalidArgument("this is no result of Loader.state_dict")
@@ -137,8 +144,9 @@ class Loader:
         if any((each["begun"], each["epoch"]) != (begun, epoch) for each in states):
             raise InvalidArgument("the ranks stopped in different places")
         saved = [each["penstock"] for each in states]
+        run = self.dataset.restore(saved if isinstance(state, list) else saved[0], **self._options)
         self.close()
-        self._run = self.dataset.restore(saved if isinstance(state, list) else saved[0], **self._options)
+        self._run, self._loaded = run, True
         self._options["seed"] = json.loads(self._run.report().json)["seed"]  # for epochs before this one
         self._begun, self._epoch = begun, epoch
 
@@ -150,7 +158,7 @@ class Loader:
         """Ends the run and its threads."""
         if self._run is not None:
             self._run.close()
-        self._run, self._begun, self._over, self._epoch = None, False, False, None
+        self._run, self._begun, self._over, self._epoch, self._loaded = None, False, False, None, False
 
     def _open(self) -> Run:
         if self._run is None:

@@ -151,6 +151,35 @@ def test_bad_elements_are_skipped():
     assert values(run) == [list(range(k, k + 20, 2)) for k in range(0, 100, 20)]
 
 
+END = """
+import {first}
+import penstock as ps
+
+def read():
+    for element in ps.range(1 << 40).iterate():
+        pass
+
+def end():
+    try:
+        print([e["value"].item() for e in ps.range(3).map(lambda e: e).iterate()])
+    except ps.InvalidArgument as error:
+        print(error)
+
+{rest}
+"""
+
+
+@pytest.mark.parametrize("first, rest, output", [
+    ("threading", "[threading.Thread(target=read, daemon=True).start() for _ in range(3)]", ""),
+    ("atexit; atexit.register(lambda: end())", "", "the interpreter ends\n"),
+    ("os", "run = ps.range(1 << 40).map(lambda e: e).iterate(); next(run)\nif os.fork(): print(os.wait()[1])", "0\n"),
+])
+def test_end_of_the_interpreter(run_python, first, rest, output):
+    for _ in range(5):
+        result = run_python(END.format(first=first, rest=rest), timeout=30)
+        assert (result.returncode, result.stdout) == (0, output), result
+
+
 def test_paths_of_options(tmp_path):
     (tmp_path / "a.txt").write_text("1\n2\nx\n4\n")
     whole = ps.text_lines(tmp_path / "a.txt", index_folder=tmp_path / "indices").map(

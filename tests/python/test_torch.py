@@ -157,6 +157,40 @@ def test_seed_of_a_state(dataset):
         assert epoch(again) == epochs[number]
 
 
+def test_chosen_epoch_of_a_state(dataset):
+    loader = loaders.Loader(dataset, 2, seed=4)
+    whole = [epoch(loader) for _ in range(2)]
+    loader.set_epoch(0)
+    for _ in zip(range(4), loader):
+        pass
+    state = loader.state_dict()
+    again = loaders.Loader(dataset, 2, seed=4)
+    again.load_state_dict(state)
+    again.set_epoch(0)  # as each turn of a usual loop does
+    assert epoch(again) == whole[0][4:]
+    again.set_epoch(0)
+    assert epoch(again) == whole[0]
+
+
+def test_state_that_does_not_fit(dataset):
+    loader = loaders.Loader(dataset, 2, seed=4)
+    whole = epoch(loaders.Loader(dataset, 2, seed=4))
+    for _ in zip(range(4), loader):
+        pass
+    state = loader.state_dict()
+    loader.load_state_dict(state)
+    with pytest.raises(ps.InvalidArgument):
+        loader.load_state_dict(loaders.Loader(dataset, 4, seed=4).state_dict())
+    assert epoch(loader) == whole[4:]
+
+
+def test_length_that_drop_last_needs(dataset):
+    unknown = dataset.filter(lambda e: True)
+    with pytest.raises(ps.InvalidArgument, match="length is known"):
+        loaders.Loader(unknown, 2, drop_last=True, rank=0, ranks=2)
+    assert len(epoch(loaders.Loader(unknown, 3, drop_last=True))) == 6
+
+
 def test_misuse(dataset):
     loader = loaders.Loader(dataset, 8)
     with pytest.raises(RuntimeError, match="another loop"):

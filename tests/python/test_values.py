@@ -1,5 +1,6 @@
 """Tensors and elements, and whom they are exchanged with."""
 
+import concurrent.futures
 import gc
 
 import numpy as np
@@ -268,6 +269,51 @@ class TestArrow:
         assert [(e["t"].tolist(), e["r"].tolist()) for e in dataset.iterate()] == [
             ([b"a", b"bc"], [[1, 2]]), ([], []), ([b"d"], [[3, 4], [5, 6]])]
 
+    def test_lists_of_empty_lists(self):
+        kind = self.pa.list_(self.pa.list_(self.pa.int64()))
+        dataset = ps.from_arrow(self.pa.table({"x": self.pa.array([[[]], [[], []], []], kind)}))
+        assert dataset.spec == {"x": ("i64", (None, 0))}
+        assert [e["x"].shape for e in dataset.iterate()] == [(1, 0), (2, 0), (0, 0)]
+        chunks = [self.pa.table({"x": self.pa.array(rows, kind)}) for rows in ([[[]]], [[[1, 2]]])]
+        with pytest.raises(ps.InvalidArgument, match="within lists"):
+            ps.from_arrow(self.pa.concat_tables(chunks))
+
+    def test_chosen_columns(self):
+        table = self.pa.table({"a": [1, 2], "image": [{"bytes": b"x", "path": None}, {"bytes": b"y", "path": None}],
+                               "t": ["u", None]})
+        assert list(ps.from_arrow(table, columns=["image.bytes", "a"]).spec) == ["a", "image.bytes"]
+        assert [e["image.bytes"].item() for e in ps.from_arrow(table, ["image.bytes"]).iterate()] == [b"x", b"y"]
+        assert list(ps.from_arrow(self.pa.table({"image": [{"b": 1}], "i": [1]}), ["image"]).spec) == ["image.b"]
+        with pytest.raises(ps.InvalidArgument, match="column b is not there"):
+            ps.from_arrow(table, columns=["a", "b"])
+
+    def test_reader_whose_threads_need_the_lock(self):
+        class Batches:
+            """Gives batches that another thread of Python makes."""
+
+            def __init__(self, pa):
+                self.pa = pa
+
+            def __iter__(self):
+                with concurrent.futures.ThreadPoolExecutor(1) as others:
+                    yield others.submit(lambda: self.pa.record_batch({"x": [1, 2]})).result()
+
+        reader = self.pa.RecordBatchReader.from_batches(self.pa.schema({"x": self.pa.int64()}), Batches(self.pa))
+        assert ps.from_arrow(reader).cardinality() == 2
+
+    def test_stream_that_was_read(self):
+        class Stream:
+            def __init__(self, capsule):
+                self.capsule = capsule
+
+            def __arrow_c_stream__(self, requested_schema=None):
+                return self.capsule
+
+        stream = Stream(self.pa.table({"x": [1]}).__arrow_c_stream__())
+        assert ps.from_arrow(stream).cardinality() == 1
+        with pytest.raises(ValueError, match="read before"):
+            ps.from_arrow(stream)
+
     def test_chunks_of_lists_of_different_lengths(self):
         pa = self.pa
         table = pa.concat_tables([pa.table({"x": [[1, 2], [3, 4]]}), pa.table({"x": [[5], [6]]})])
@@ -305,7 +351,9 @@ class TestArrow:
     @pytest.mark.parametrize("column, says", [
         ([1, None], "null"), (["a", None], "null"), ([{"y": 1}, None], "null"), ([[1], None], "null"),
         ([[[1], [2, 3]], [[4], [5]]], "within lists"), ([[1, None]], "null"),
-        (pa.array(["a", None]).dictionary_encode(), "null")])
+        (pa.array(["a", None]).dictionary_encode(), "null"),
+        (pa.DictionaryArray.from_arrays(pa.array([1, 0], pa.int8()), pa.array([[1, 2], [3, 4]])), "dictionary of lists"),
+        (pa.DictionaryArray.from_arrays(pa.array([1, 0], pa.int8()), pa.array([["a"], ["b"]])), "dictionary of lists")])
     def test_columns_that_are_refused(self, column, says):
         with pytest.raises(ps.InvalidArgument, match=f"column x .*({says})"):
             ps.from_arrow(self.pa.table({"x": column}))
