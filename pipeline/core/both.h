@@ -31,6 +31,15 @@ template <typename T>
 PENSTOCK_BOTH constexpr T divide_up(T a, T b) noexcept {
   return (a + b - 1) / b;
 }
+/// Returns the upper word of `high` and `low`, shifted to the left by up to 31 bits.
+PENSTOCK_BOTH inline std::uint32_t shift_words(std::uint32_t high, std::uint32_t low,
+                                               std::uint32_t by) noexcept {
+#if defined(__CUDA_ARCH__)
+  return __funnelshift_l(low, high, by);
+#else
+  return static_cast<std::uint32_t>((std::uint64_t{high} << 32 | low) << by >> 32);
+#endif
+}
 PENSTOCK_BOTH inline int count_bits(std::uint32_t value) noexcept {
 #if defined(__CUDA_ARCH__)
   return __popc(value);

@@ -7,7 +7,7 @@ namespace penstock::cuda {
 
 cudaError_t load_reconstruction() {
   Loader loader;
-  kernels::reconstruct_batch({.count = 1}, loader);
+  kernels::reconstruct_batch({.jpegs = 1, .count = 1}, loader);
   return loader.error();
 }
 

@@ -1,5 +1,6 @@
-// The kernels that make images of packed records, from the steps in staging/reconstruct/image.h. In
-// all but the first, blockIdx.y is the image, whose layout says how much work there is.
+// The kernels that make images of packed records and JPEGs, from the steps in
+// staging/reconstruct/image.h. In all but the first, blockIdx.y is the image, whose layout says how
+// much work there is.
 #pragma once
 
 #include <cstdint>
@@ -20,6 +21,19 @@ struct Block {
 #else
     static_cast<void>(count);
     static_cast<void>(work);
+#endif
+  }
+  template <typename Do>
+  PENSTOCK_BOTH bool any(int count, const Do& work) const {
+#if defined(__CUDA_ARCH__) || defined(PENSTOCK_EMULATED)
+    bool found = false;
+    for (int i = static_cast<int>(threadIdx.x); i < count; i += static_cast<int>(blockDim.x))
+      found = work(i) || found;
+    return __syncthreads_or(found ? 1 : 0) != 0;
+#else
+    static_cast<void>(count);
+    static_cast<void>(work);
+    return false;
 #endif
   }
 };
@@ -44,6 +58,16 @@ struct ImagesBody {
   }
 };
 
+struct EntropyBody : ImagesBody {
+  /// A photograph has about four chunks for each thread.
+  static constexpr unsigned kThreads = 256;
+  using Shared = reconstruct::EntropyScratch;
+
+  PENSTOCK_DEVICE void operator()(Shared& scratch) const {
+    reconstruct::decode_entropy(Block(), batch, first + blockIdx.y, scratch);
+  }
+};
+
 struct WeighBody : ImagesBody {
   static constexpr unsigned kThreads = 256;
 
@@ -57,18 +81,39 @@ struct WeighBody : ImagesBody {
   }
 };
 
-struct TransformBody : ImagesBody {
+/// A kernel over the parts of images of one kind.
+template <typename Scratch>
+struct PartsBody : ImagesBody {
   /// Whole warps, so that the rows and columns of a team's blocks each get a thread in turn.
   static constexpr unsigned kThreads = 64;
-  using Shared = reconstruct::ExpandScratch;
+  using Shared = Scratch;
 
-  PENSTOCK_DEVICE void operator()(Shared& scratch) const {
+  template <typename Do>
+  PENSTOCK_DEVICE void each_part(jpeg::PlanKind kind, const Do& work) const {
     const reconstruct::Image image = this->image();
-    if (!image.wanted()) return;
+    if (!image.wanted(kind)) return;
     const std::int32_t count = image.layout->part_count;
     for (auto part = static_cast<std::int32_t>(blockIdx.x); part < count;
          part += static_cast<std::int32_t>(gridDim.x))
-      reconstruct::transform(Block(), image, part, scratch);
+      work(image, part);
+  }
+};
+
+struct TransformBody : PartsBody<reconstruct::ExpandScratch> {
+  PENSTOCK_DEVICE void operator()(Shared& scratch) const {
+    each_part(jpeg::PlanKind::coefficients,
+              [&](const reconstruct::Image& image, std::int32_t part) {
+                reconstruct::transform(Block(), image, part, scratch);
+              });
+  }
+};
+
+/// It is a kernel of its own, so that the other one needs no more registers.
+struct TransformDecodedBody : PartsBody<reconstruct::DecodedScratch> {
+  PENSTOCK_DEVICE void operator()(Shared& scratch) const {
+    each_part(jpeg::PlanKind::jpeg, [&](const reconstruct::Image& image, std::int32_t part) {
+      reconstruct::transform_decoded(Block(), image, part, scratch);
+    });
   }
 };
 
@@ -119,8 +164,10 @@ void reconstruct_batch(const reconstruct::Batch& batch, const Launch& launch) {
   for (std::int64_t first = 0; first < batch.count; first += kMostY) {
     const ImagesBody images{batch, first};
     const unsigned count = blocks(batch.count - first, kMostY);
+    if (batch.jpegs != 0) launch(EntropyBody{images}, Grid{.y = count});
     launch(WeighBody{images}, Grid{.x = 2, .y = count});
-    launch(TransformBody{images}, Grid{.x = kMany, .y = count});
+    launch(TransformBody{{images}}, Grid{.x = kMany, .y = count});
+    if (batch.jpegs != 0) launch(TransformDecodedBody{{images}}, Grid{.x = kMany, .y = count});
     launch(MixBody{images}, Grid{.x = kMany, .y = count});
     launch(FinishPixelsBody{images},
            Grid{.x = blocks(both::divide_up<std::int64_t>(batch.height, kRows), 1024), .y = count});

@@ -1,30 +1,22 @@
-// Expands a packed row of blocks to samples, with a team of threads. Gives the same bits as
+// Expands a packed row of blocks with a team of threads. Gives the same values as
 // pipeline/jpeg/records. Never reads or writes outside of its buffers, whatever the bytes are.
 #pragma once
 
 #include <cstdint>
 
-#include "pipeline/image/device/layout.h"
-#include "pipeline/jpeg/idct_functor.h"
-#include "staging/reconstruct/team.h"
+#include "staging/reconstruct/transform.h"
 
 namespace penstock::reconstruct {
-
-/// The number of blocks that a team expands at once.
-inline constexpr int kBlocksAtOnce = 32;
 
 /// The memory that a team shares. The first four arrays are running sums over the blocks: they say
 /// where each block's part of a stream begins. The first entry is the sum of all blocks before
 /// these.
-struct ExpandScratch {
+struct ExpandScratch : TransformScratch {
   std::uint32_t masks[kBlocksAtOnce + 1];
   std::uint32_t nibbles[kBlocksAtOnce + 1];
   std::uint32_t bytes[kBlocksAtOnce + 1];
   std::uint32_t words[kBlocksAtOnce + 1];
-  std::int32_t first[kBlocksAtOnce][2];  ///< see jpeg::plain::halve_twice
-  std::uint8_t flat[kBlocksAtOnce];      ///< true if rows below the first are all zeros
-  /// Two more, so that rows lie in different memory banks.
-  std::int16_t values[kBlocksAtOnce][64 + 2];
+  std::uint8_t flat[kBlocksAtOnce];  ///< true if rows below the first are all zeros
 };
 
 /// A stream of a packed row. Reads beyond its end return 0.
@@ -163,86 +155,40 @@ PENSTOCK_BOTH void find_blocks(const Team& team, const PackedStreams& in, int fi
   add_up(team, scratch.words, count);
 }
 
-/// Runs the first pass of a block's transform, down column `x`, in place.
-PENSTOCK_BOTH inline void transform_column(int side, bool flat, int x, std::int16_t* block,
-                                           std::int32_t (&first)[2]) {
-  namespace plain = jpeg::plain;
-  std::int16_t* column = block + x;
-  if (side == 2) {
-    std::int32_t wide[2];
-    plain::halve_twice(column, 8, wide);
-    for (int y = 0; y < 2; ++y) {
-      if (x == 0) first[y] = wide[y];
-      column[8 * y] = plain::saturate(wide[y]);
-    }
-  } else if (flat) {
-    const std::int16_t value = plain::flat(column[0]);
-    for (int y = 0; y < side; ++y) column[8 * y] = value;
-  } else if (side == 8) {
-    plain::transform8<plain::kFirst8>(column, 8);
-  } else {
-    plain::transform4<plain::kFirst4>(column, 8, column, 8);
-  }
-}
+/// The blocks of a packed row, in order.
+struct PackedBlocks {
+  PackedStreams in;
+  ExpandScratch& scratch;
 
-/// Runs the second pass, along row `y`, and writes the samples.
-PENSTOCK_BOTH inline void transform_row(int side, int y, std::int16_t* block,
-                                        const std::int32_t (&first)[2], std::uint8_t* out) {
-  namespace plain = jpeg::plain;
-  std::int16_t* row = block + 8 * y;
-  if (side == 2) return plain::finish_two(first[y], row, out);
-  if (side == 8) {
-    plain::transform8<plain::kSecond8>(row, 1);
-  } else {
-    plain::transform4<plain::kSecond4>(row, 1, row, 1);
+  template <typename Team>
+  PENSTOCK_BOTH void begin(const Team& team) const {
+    team.each(1, [&](int) {
+      scratch.masks[0] = scratch.nibbles[0] = scratch.bytes[0] = scratch.words[0] = 0;
+    });
   }
-  for (int x = 0; x < side; ++x) out[x] = plain::sample(row[x]);
-}
-
-/// Transforms the blocks of row `part` of a strip. `target`: the strip's first sample of that row.
-template <typename Team>
-PENSTOCK_BOTH void transform_part(const Team& team, const jpeg::DeviceStrip& strip, Bytes part,
-                                  const std::uint16_t* quantisation, std::uint8_t* target,
-                                  ExpandScratch& scratch) {
-  const PackedStreams in = open_streams(part, static_cast<std::uint32_t>(strip.blocks));
-  const int side = strip.side;
-  team.each(1, [&](int) {
-    scratch.masks[0] = scratch.nibbles[0] = scratch.bytes[0] = scratch.words[0] = 0;
-  });
-  for (int first = 0; first < strip.last_block; first += kBlocksAtOnce) {
-    const int count = both::least(strip.last_block - first, kBlocksAtOnce);
-    find_blocks(team, in, first, count, scratch);
-    const int skipped = both::clamp(strip.first_block - first, 0, count);
-    const int wanted = count - skipped;
-    team.each(wanted, [&](int k) {
-      const int i = skipped + k;
-      const auto block = static_cast<std::uint32_t>(first + i);
+  /// The first block that has to be expanded: where one begins depends on all before it.
+  PENSTOCK_BOTH std::int32_t first(const jpeg::DeviceStrip& /*strip*/) const { return 0; }
+  /// Loads blocks [first + skipped, first + count), multiplied by `quantisation`.
+  template <typename Team>
+  PENSTOCK_BOTH void load(const Team& team, const jpeg::DeviceStrip& strip, BlockRange range,
+                          const std::uint16_t* quantisation) const {
+    find_blocks(team, in, range.first, range.count, scratch);
+    team.each(range.count - range.skipped, [&](int k) {
+      const int i = range.skipped + k;
+      const auto block = static_cast<std::uint32_t>(range.first + i);
       std::int16_t* values = scratch.values[i];
       const BlockStart at{in.presences[block], scratch.masks[i], scratch.nibbles[i],
                           scratch.bytes[i], scratch.words[i]};
-      scratch.flat[i] = expand_block(in, at, side == 4, values) ? 0 : 1;
+      scratch.flat[i] = expand_block(in, at, strip.side == 4, values) ? 0 : 1;
       values[0] = static_cast<std::int16_t>(in.dcs[2 * block] | in.dcs[2 * block + 1] << 8);
-      if (side > 1)
+      if (strip.side > 1)
         for (int k2 = 0; k2 < 64; ++k2)
           values[k2] = jpeg::plain::wrap(values[k2] * static_cast<std::int16_t>(quantisation[k2]));
     });
-    if (side > 1)
-      team.each(wanted * 8, [&](int k) {
-        const int i = skipped + k / 8;
-        transform_column(side, scratch.flat[i] != 0, k % 8, scratch.values[i], scratch.first[i]);
-      });
-    team.each(wanted * side, [&](int k) {
-      const int i = skipped + k / side;
-      const int y = k % side;
-      std::uint8_t* out = target + static_cast<std::int64_t>(y) * strip.stride +
-                          static_cast<std::int64_t>(first + i - strip.first_block) * side;
-      if (side == 1) {
-        *out = jpeg::plain::only_sample(scratch.values[i][0],
-                                        static_cast<std::int16_t>(quantisation[0]));
-      } else {
-        transform_row(side, y, scratch.values[i], scratch.first[i], out);
-      }
-    });
+  }
+  PENSTOCK_BOTH bool is_flat(int i) const { return scratch.flat[i] != 0; }
+  template <typename Team>
+  PENSTOCK_BOTH void end(const Team& team, int count) const {
     team.each(1, [&](int) {
       scratch.masks[0] = scratch.masks[count];
       scratch.nibbles[0] = scratch.nibbles[count];
@@ -250,6 +196,6 @@ PENSTOCK_BOTH void transform_part(const Team& team, const jpeg::DeviceStrip& str
       scratch.words[0] = scratch.words[count];
     });
   }
-}
+};
 
 }  // namespace penstock::reconstruct

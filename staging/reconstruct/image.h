@@ -1,10 +1,12 @@
-// The steps from a packed image to a row of the output, for the host and for CUDA. Each step
-// computes one value, or a row of blocks with a team. Gives the same bits as pipeline/image.
+// The steps from a packed image or a JPEG to a row of the output, for the host and for CUDA. Each
+// step computes one value, or a row of blocks with a team. Gives the same bits as pipeline/image.
 #pragma once
 
 #include <cstdint>
 
 #include "staging/finish_functor.h"
+#include "staging/reconstruct/decoded_blocks.h"
+#include "staging/reconstruct/entropy.h"
 #include "staging/reconstruct/expand.h"
 #include "staging/reconstruct/pixels.h"
 
@@ -18,6 +20,11 @@ struct Batch {
   const jpeg::DevicePlan* plans = nullptr;
   std::uint8_t* work = nullptr;  ///< kImageWork bytes for each image
   void* out = nullptr;
+  /// 1: there may be plans for JPEGs. Otherwise the output of such plans is black.
+  std::int32_t jpegs = 0;
+  /// If it is not null: gets the jpeg::PlanFit of each image, if `jpegs` is 1. A JPEG whose fit is
+  /// `undecoded` has to be decoded by the host.
+  std::int32_t* fits = nullptr;
   std::int64_t count = 0;
   std::int32_t height = 0;
   std::int32_t width = 0;
@@ -45,6 +52,7 @@ struct Image {
   PENSTOCK_BOTH bool wanted() const {
     return layout->fit == jpeg::PlanFit::fits && layout->region.height > 0;
   }
+  PENSTOCK_BOTH bool wanted(jpeg::PlanKind kind) const { return wanted() && plan->kind == kind; }
 };
 
 PENSTOCK_BOTH inline Image image_of(const Batch& batch, std::int64_t i) {
@@ -65,10 +73,29 @@ PENSTOCK_BOTH inline Image image_of(const Batch& batch, std::int64_t i) {
 
 PENSTOCK_BOTH inline void lay_out(const Batch& batch, std::int64_t i) {
   const Image image = image_of(batch, i);
-  *image.layout = jpeg::layout_of(*image.plan, batch.height, batch.width);
+  jpeg::DeviceLayout& layout = *image.layout;
+  layout = jpeg::layout_of(*image.plan, batch.height, batch.width);
+  if (image.plan->kind == jpeg::PlanKind::jpeg && image.wanted())
+    layout.fit = jpeg::PlanFit::undecoded;
 }
 
-// Step 2, for each wanted image and each of these samples.
+// Step 2, for each image, by a team, if there may be JPEGs. Its memory is that of later steps.
+
+template <typename Team>
+PENSTOCK_BOTH void decode_entropy(const Team& team, const Batch& batch, std::int64_t i,
+                                  EntropyScratch& scratch) {
+  const Image image = image_of(batch, i);
+  jpeg::DeviceLayout& layout = *image.layout;
+  const bool decoded =
+      layout.fit == jpeg::PlanFit::undecoded &&
+      decode_scan(team, scan_work_of(image.plan, &layout, image.work), image.packed, scratch);
+  team.each(1, [&](int) {
+    if (decoded) layout.fit = jpeg::PlanFit::fits;
+    if (batch.fits != nullptr) batch.fits[i] = static_cast<std::int32_t>(layout.fit);
+  });
+}
+
+// Step 3, for each wanted image and each of these samples.
 
 PENSTOCK_BOTH inline std::int64_t sample_count(const Image& image) {
   return image.plan->resized == 0
@@ -97,7 +124,14 @@ PENSTOCK_BOTH inline void weigh_sample(const Image& image, std::int64_t k) {
                weights_behind(entry));
 }
 
-// Step 3, for each part, by a team.
+// Step 4, for each part, by a team.
+
+/// Returns the first sample of a part.
+PENSTOCK_BOTH inline std::uint8_t* target_of(const Image& image, const jpeg::PartPlace& place) {
+  const jpeg::DeviceStrip& strip = image.layout->strips[place.component];
+  return image.work + strip.offset +
+         static_cast<std::int64_t>(place.row - strip.first_row) * strip.side * strip.stride;
+}
 
 template <typename Team>
 PENSTOCK_BOTH void transform(const Team& team, const Image& image, std::int32_t part,
@@ -110,13 +144,28 @@ PENSTOCK_BOTH void transform(const Team& team, const Image& image, std::int32_t 
   const std::uint32_t end = plan.parts[part + 1];
   const bool there = begin <= end && end <= image.packed.size;
   const Bytes bytes{image.packed.data + (there ? begin : 0), there ? end - begin : 0};
-  std::uint8_t* target =
-      image.work + strip.offset +
-      static_cast<std::int64_t>(place.row - strip.first_row) * strip.side * strip.stride;
-  transform_part(team, strip, bytes, plan.quantisation[place.component], target, scratch);
+  const PackedBlocks blocks{open_streams(bytes, static_cast<std::uint32_t>(strip.blocks)), scratch};
+  transform_row_of_blocks(team, strip, blocks, plan.quantisation[place.component],
+                          target_of(image, place), scratch);
 }
 
-// Step 4, if the image is resized: for each pixel of the region's rows.
+/// The same for a JPEG.
+template <typename Team>
+PENSTOCK_BOTH void transform_decoded(const Team& team, const Image& image, std::int32_t part,
+                                     DecodedScratch& scratch) {
+  const jpeg::PartPlace place = jpeg::place_of(*image.plan, *image.layout, part);
+  const jpeg::DeviceStrip& strip = image.layout->strips[place.component];
+  if (strip.needed == 0) return;
+  const auto* const values =
+      reinterpret_cast<const std::int16_t*>(image.work + strip.coefficients) +
+      std::int64_t{jpeg::kBlockSize} * (place.row - strip.first_row) *
+          (strip.last_block - strip.first_block);
+  transform_row_of_blocks(team, strip, DecodedBlocks{values, scratch},
+                          image.plan->quantisation[place.component], target_of(image, place),
+                          scratch);
+}
+
+// Step 5, if the image is resized: for each pixel of the region's rows.
 
 PENSTOCK_BOTH inline std::int64_t mixed_count(const Image& image) {
   return image.plan->resized == 0
@@ -146,7 +195,7 @@ PENSTOCK_BOTH inline void mix_columns(const Image& image, std::int32_t y, std::i
   }
 }
 
-// Step 5, for each pixel of each image.
+// Step 6, for each pixel of each image.
 
 /// Returns a pixel of the window of a resized image, in the JPEG's channels.
 PENSTOCK_BOTH inline Pixel mix_rows(const Image& image, std::int32_t y, std::int32_t x) {

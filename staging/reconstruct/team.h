@@ -12,6 +12,13 @@ struct Alone {
   PENSTOCK_BOTH void each(int count, const Do& work) const {
     for (int i = 0; i < count; ++i) work(i);
   }
+  /// Does all of the work, and returns whether any part of it returned true.
+  template <typename Do>
+  PENSTOCK_BOTH bool any(int count, const Do& work) const {
+    bool found = false;
+    for (int i = 0; i < count; ++i) found = work(i) || found;
+    return found;
+  }
 };
 
 }  // namespace penstock::reconstruct

@@ -15,6 +15,7 @@ namespace penstock::test {
 /// A chain of ops, and the images that it runs on. One of them may be damaged.
 struct PackedCase {
   ImageOps ops;
+  std::vector<Bytes> files{};   ///< the JPEGs of the images
   std::vector<Bytes> images{};  ///< kept here, because `items` refers to them
   std::vector<WorkItem> items{};
 };
@@ -39,26 +40,38 @@ inline PackedCase packed_case(int number) {
   PackedCase made{chains[static_cast<std::size_t>(number) % chains.size()]};
   for (int i = between(1, 3); i > 0; --i) {
     const int factors = between(0, 3);
-    made.images.push_back(record_of(make_jpeg(
+    made.files.push_back(make_jpeg(
         make_pixels(between(1, 60), between(1, 60), number % 5 == 4 ? 1 : 3, rng.next_u64()),
-        {.quality = between(1, 100), .horizontal = 1 + factors % 2, .vertical = 1 + factors / 2})));
+        {.quality = between(1, 100), .horizontal = 1 + factors % 2, .vertical = 1 + factors / 2}));
+    made.images.push_back(record_of(made.files.back()));
   }
   made.items = run_op(made.ops.on_device(), made.images, static_cast<std::uint64_t>(number));
   return made;
 }
 
-/// Returns the batch, in `memory`. Its output is the last part of that.
-inline reconstruct::Batch batch_of(Memory& memory, const PackedCase& made) {
-  const ImageOps::Chain& chain = made.ops.chain();
-  const image::OutputFormat format = image::output_format(chain);
+/// The input of a batch.
+struct BatchInput {
   std::string text;
   std::vector<std::uint64_t> offsets{0};
   std::vector<jpeg::DevicePlan> plans;
+};
+
+inline BatchInput input_of(const PackedCase& made) {
+  BatchInput input;
   for (const WorkItem& item : made.items) {
-    if (item.status.ok()) text += item.element["image"].bytes_at();
-    plans.push_back(item.status.ok() ? plan_of(item.element) : jpeg::DevicePlan());
-    offsets.push_back(text.size());
+    if (item.status.ok()) input.text += item.element["image"].bytes_at();
+    input.plans.push_back(item.status.ok() ? plan_of(item.element) : jpeg::DevicePlan());
+    input.offsets.push_back(input.text.size());
   }
+  return input;
+}
+
+/// Returns the batch, in `memory`. Its output is the last part of that.
+inline reconstruct::Batch batch_of(Memory& memory, const PackedCase& made,
+                                   const BatchInput& input) {
+  const ImageOps::Chain& chain = made.ops.chain();
+  const image::OutputFormat format = image::output_format(chain);
+  const auto& [text, offsets, plans] = input;
   const auto copy = [&]<typename T>(const T* from, std::size_t count) {
     T* const to = memory.leave<T>(static_cast<std::int64_t>(count));
     std::memcpy(to, from, count * sizeof(T));
@@ -85,6 +98,10 @@ inline reconstruct::Batch batch_of(Memory& memory, const PackedCase& made) {
   batch.out = memory.leave<std::byte>(batch.count * batch.height * batch.width * batch.channels *
                                       static_cast<std::int64_t>(size_of(format.dtype)));
   return batch;
+}
+
+inline reconstruct::Batch batch_of(Memory& memory, const PackedCase& made) {
+  return batch_of(memory, made, input_of(made));
 }
 
 inline bool same_output(const Memory& a, const Memory& b) {

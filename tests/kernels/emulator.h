@@ -109,12 +109,17 @@ struct BlockState {
   BlockState(unsigned threads, std::size_t shared)
       : all(threads), warps(threads / kWarpLanes), memory(shared) {}
   std::barrier<> all;
+  /// The number of all votes, of even and of odd ones. A thread that votes has already read the
+  /// result of the vote before the last.
+  std::array<std::atomic<unsigned>, 2> votes{};
   std::vector<Warp> warps;
   Fenced memory;
 };
 
 inline thread_local BlockState* current_block = nullptr;
 inline thread_local unsigned shuffles = 0;  // the number of this thread's shuffles in this block
+inline thread_local unsigned ballots = 0;   // and of its votes
+inline thread_local std::array<unsigned, 2> counted{};  // votes that it has read
 
 /// Threads that run the same job, each once, whenever `run` is called.
 class Crew {
@@ -165,6 +170,18 @@ inline void __syncthreads() {
   current_block->all.arrive_and_wait();
 }
 
+inline int __syncthreads_or(int vote) {
+  using namespace penstock::emulation;
+  if (current_block == nullptr) broken("a vote in a kernel that shares no memory");
+  const unsigned parity = ballots++ % 2;
+  if (vote != 0) current_block->votes[parity].fetch_add(1, std::memory_order_relaxed);
+  current_block->all.arrive_and_wait();
+  const unsigned all = current_block->votes[parity].load(std::memory_order_relaxed);
+  const bool any = all != counted[parity];
+  counted[parity] = all;
+  return any ? 1 : 0;
+}
+
 template <typename T>
 T __shfl_xor_sync(unsigned mask, T value, int lane) {
   using namespace penstock::emulation;
@@ -210,7 +227,8 @@ class Queue {
         threadIdx = {(host + kThreads - b % kThreads) % kThreads, 0, 0};
         if constexpr (kShares) {
           current_block = states[b].get();
-          shuffles = 0;
+          shuffles = ballots = 0;
+          counted = {};
           body(*reinterpret_cast<typename Body::Shared*>(current_block->memory.data()));
           current_block->warps[threadIdx.x / kWarpLanes].barrier.arrive_and_drop();
           current_block->all.arrive_and_drop();

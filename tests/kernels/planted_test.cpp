@@ -10,6 +10,7 @@
 #include "staging/kernels/finish.h"
 #include "staging/kernels/reconstruct.h"
 #include "staging/reconstruct/twin.h"
+#include "tests/kernels/scans.h"
 #include "towers/gpu/bodies.h"
 #include "towers/gpu/value_plans.h"
 
@@ -57,6 +58,10 @@ struct BlockWithoutBarrier {
     for (int i = static_cast<int>(threadIdx.x); i < count; i += static_cast<int>(blockDim.x))
       work(i);
   }
+  template <typename Do>
+  bool any(int count, const Do& work) const {
+    return kernels::Block().any(count, work);
+  }
 };
 
 struct TransformWithoutBarrier : kernels::ImagesBody {
@@ -81,6 +86,35 @@ void transform_without_barrier() {
 
 TEST(PlantedDeathTest, MissingBarrier) {
   EXPECT_RACE(transform_without_barrier());
+}
+
+struct EntropyWithoutBarrier : kernels::ImagesBody {
+  static constexpr unsigned kThreads = 256;
+  using Shared = reconstruct::EntropyScratch;
+  void operator()(Shared& scratch) const {
+    reconstruct::decode_entropy(BlockWithoutBarrier(), batch, first + blockIdx.y, scratch);
+  }
+};
+
+void entropy_without_barrier() {
+  const test::Bytes file = test::make_jpeg(test::make_pixels(40, 40, 3));
+  const auto plan = test::ScannedJpeg::plan(file, 64);
+  const std::uint64_t offsets[] = {0, plan->bytes.size()};
+  Memory memory(1);
+  reconstruct::Batch batch;
+  batch.offsets = offsets;
+  batch.packed = reinterpret_cast<const std::uint8_t*>(plan->bytes.data());
+  batch.plans = &plan->plan;
+  batch.work = memory.leave<std::uint8_t>(reconstruct::kImageWork);
+  batch.jpegs = 1;
+  batch.count = 1;
+  batch.height = batch.width = 40;
+  emulation::launch(kernels::LayOutBody{batch}, {1, 1, 1});
+  emulation::launch(EntropyWithoutBarrier{{batch, 0}}, {1, 1, 1});
+}
+
+TEST(PlantedDeathTest, MissingBarrierInEntropy) {
+  EXPECT_RACE(entropy_without_barrier());
 }
 
 /// A row's sum of which the first barrier is left out: the last row's values may still be read.

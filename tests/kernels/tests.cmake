@@ -1,2 +1,2 @@
 # The bodies of our CUDA kernels on threads of the host, where TSan and ASan see what they do.
-penstock_tests(kernels FILES finish reconstruct towers planted)
+penstock_tests(kernels FILES entropy finish reconstruct towers planted)

@@ -75,6 +75,8 @@ struct JpegOptions {
   bool rgb = false;          ///< of three channels: no conversion to YCbCr
   /// With three components: the horizontal and vertical factor of each; zeros: as given above.
   std::array<int, 6> factors{};
+  bool optimised = false;  ///< Huffman tables for this image
+  bool separate = false;   ///< a scan for each component
 };
 
 /// Encodes 1 (gray), 3 (RGB) or 4 (CMYK) channels.
@@ -97,6 +99,14 @@ inline std::vector<std::byte> make_jpeg(const Pixels& image, const JpegOptions& 
   jpeg_set_quality(&info, options.quality, TRUE);
   if (options.progressive) jpeg_simple_progression(&info);
   info.arith_code = options.arithmetic ? TRUE : FALSE;
+  info.optimize_coding = options.optimised ? TRUE : FALSE;
+  std::vector<jpeg_scan_info> scans;
+  for (int c = 0; c < info.num_components && options.separate; ++c)
+    scans.push_back({1, {c, 0, 0, 0}, 0, DCTSIZE2 - 1, 0, 0});
+  if (options.separate) {
+    info.scan_info = scans.data();
+    info.num_scans = static_cast<int>(scans.size());
+  }
   info.restart_interval = static_cast<unsigned>(options.restart_interval);
   if (image.channels > 1) {
     info.comp_info[0].h_samp_factor = options.horizontal;

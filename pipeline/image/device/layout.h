@@ -2,6 +2,7 @@
 #pragma once
 
 #include "pipeline/image/device/plan.h"
+#include "pipeline/image/device/scan_layout.h"
 #include "pipeline/jpeg/header.h"
 
 namespace penstock::jpeg {
@@ -103,12 +104,6 @@ PENSTOCK_BOTH inline std::int32_t rows_above(const DevicePlan& p, int c, std::in
   return both::least(imcu * p.vertical[c], down);
 }
 
-PENSTOCK_BOTH inline std::int64_t take(std::int64_t& end, std::int64_t bytes) {
-  const std::int64_t begin = end;
-  end += (bytes + 15) / 16 * 16;
-  return begin;
-}
-
 }  // namespace device_plan
 
 /// Returns the layout for an output of this size. Whatever the plan holds, everything that a
@@ -117,7 +112,10 @@ PENSTOCK_BOTH inline DeviceLayout layout_of(const DevicePlan& p, std::int32_t ou
                                             std::int32_t out_width) {
   using namespace device_plan;  // NOLINT(google-build-using-namespace)
   DeviceLayout layout;
-  if (p.kind != PlanKind::coefficients || !is_sane(p, out_height, out_width)) return layout;
+  const bool scanned = p.kind == PlanKind::jpeg;
+  if ((p.kind != PlanKind::coefficients && !scanned) || !is_sane(p, out_height, out_width) ||
+      (scanned && !is_sane_scan(p)))
+    return layout;
   if (p.window.height == 0 || p.window.width == 0) {
     layout.fit = PlanFit::fits;
     return layout;
@@ -152,10 +150,19 @@ PENSTOCK_BOTH inline DeviceLayout layout_of(const DevicePlan& p, std::int32_t ou
     layout.part_count += strip.last_row - strip.first_row;
     if (strip.needed == 0) continue;
     if (strip.first_block >= strip.last_block || strip.first_row >= strip.last_row) return damaged;
-    strip.stride = std::int64_t{strip.last_block - strip.first_block} * strip.side;
-    strip.offset = take(end, strip.stride * (strip.last_row - strip.first_row) * strip.side);
+    const std::int64_t across = strip.last_block - strip.first_block;
+    strip.stride = across * strip.side;
+    if (scanned)
+      strip.coefficients = take(end, across * (strip.last_row - strip.first_row) * kBlockSize * 2);
   }
   if (layout.part_count > kMaxPlanParts) return layout;
+  std::int64_t scan_end = end;
+  if (scanned) layout.scan = scan_layout_of(p, layout, scan_end);
+  for (int c = 0; c < p.components; ++c) {
+    DeviceStrip& strip = layout.strips[c];
+    if (strip.needed != 0)
+      strip.offset = take(end, strip.stride * (strip.last_row - strip.first_row) * strip.side);
+  }
   if (p.resized != 0) {
     layout.mixed =
         take(end, std::int64_t{region.height} * p.window.width * both::most(p.channels, 1));
@@ -168,8 +175,8 @@ PENSTOCK_BOTH inline DeviceLayout layout_of(const DevicePlan& p, std::int32_t ou
     layout.row_weights = take(end, layout.row_entry * p.window.height);
     layout.column_weights = take(end, layout.column_entry * p.window.width);
   }
-  layout.bytes = end;
-  if (end <= kDeviceImageBytes) layout.fit = PlanFit::fits;
+  layout.bytes = both::most(end, scan_end);
+  if (layout.bytes <= kDeviceImageBytes) layout.fit = PlanFit::fits;
   return layout;
 }
 

@@ -1,63 +1,24 @@
 #include "pipeline/image/device/record_plan.h"
 
-#include <algorithm>
 #include <bit>
 #include <string>
 
+#include "pipeline/image/device/facts.h"
 #include "pipeline/image/device/layout.h"
-#include "pipeline/image/pass_runner.h"
 #include "pipeline/jpeg/records/packed_row.h"
 
 namespace penstock::jpeg {
 
 static_assert(std::endian::native == std::endian::little);
 
-namespace {
-
-Box box_of(const image::Rect& rect) noexcept {
-  return {rect.top, rect.left, rect.height, rect.width};
-}
-
-DevicePlan facts_of(const Header& header, const image::Geometry& geometry, int channels) {
-  DevicePlan plan;
-  plan.kind = PlanKind::coefficients;
-  plan.width = header.width;
-  plan.height = header.height;
-  plan.components = header.component_count;
-  plan.color = static_cast<std::int32_t>(header.color);
-  plan.channels = header.color == ColorModel::gray ? 1 : channels;
-  plan.denominator = image::choose_denominator(geometry);
-  for (int c = 0; c < header.component_count; ++c) {
-    const auto place = static_cast<std::size_t>(c);
-    plan.horizontal[c] = header.components[place].horizontal;
-    plan.vertical[c] = header.components[place].vertical;
-    std::ranges::copy(header.quantisation[place].values, plan.quantisation[c]);
-  }
-  plan.crop = box_of(geometry.source_crop);
-  plan.resized = geometry.resized ? 1 : 0;
-  plan.target_height = geometry.target.height;
-  plan.target_width = geometry.target.width;
-  plan.window = box_of(geometry.window);
-  plan.mirrored = geometry.mirrored ? 1 : 0;
-  plan.top = geometry.top;
-  plan.left = geometry.left;
-  return plan;
-}
-
-}  // namespace
-
 std::optional<PackedImage> plan_record(const Record& record, const image::Geometry& geometry,
                                        int channels) {
   const Header& header = record.header;
   if (header.color == ColorModel::rgb && channels == 1) return std::nullopt;
-  PackedImage image{facts_of(header, geometry, channels), {}};
+  PackedImage image{facts_of(PlanKind::coefficients, header, geometry, channels), {}};
   DevicePlan& plan = image.plan;
   const DeviceLayout layout = layout_of(plan, geometry.canvas.height, geometry.canvas.width);
-  if (layout.fit != PlanFit::fits) {
-    if (layout.fit == PlanFit::damaged)
-      throw Error(ErrorCode::internal, "a plan for a device that no device takes");
-    return std::nullopt;
-  }
+  if (!fits(layout)) return std::nullopt;
   if (layout.region.height == 0) return image;
   const BlockGrid grid(header);
   const std::size_t first = grid.first_part(layout.first_imcu, 0);
