@@ -11,6 +11,7 @@ std::span<const Target> targets() {
       Target{"asked", run_asked, asked_seeds},
       Target{"cifar10", run_cifar10, cifar10_seeds},
       Target{"csv", run_csv, csv_seeds},
+      Target{"device_jpeg", run_device_jpeg, device_jpeg_seeds},
       Target{"etcd", run_etcd, etcd_seeds},
       Target{"example", run_example, example_seeds},
       Target{"idx", run_idx, idx_seeds},

@@ -60,6 +60,9 @@ void run_own_jpeg(Bytes input);
 void run_png(Bytes input);
 std::vector<std::string> jpeg_seeds();
 std::vector<std::string> png_seeds();
+// device_jpegs.cpp
+void run_device_jpeg(Bytes input);
+std::vector<std::string> device_jpeg_seeds();
 // packed.cpp
 void run_image_record(Bytes input);
 void run_image_records(Bytes input);
