@@ -23,7 +23,7 @@ MODULES = [ROOT / "build/release/bin/libpenstock_cuda.so", ROOT / "build/release
 COLUMNS = ["registers", "shared", "stack", "local", "hot"]
 # The rules, whatever the table says. Nothing lies on a stack but what one thread an image does once, and the few words that
 # nvcc 13.0 keeps there, on one architecture or another, while kernels over few rows divide doubles or take their logarithm.
-STACK = {"LayOut": 416, "InBatch<Bf16>": 32, "InBatch<float>": 32, "Softmax<Bf16>": 16, "Softmax<float>": 16,
+STACK = {"LayOut": 560, "InBatch<Bf16>": 32, "InBatch<float>": 32, "Softmax<Bf16>": 16, "Softmax<float>": 16,
          "Triplet<Bf16>": 16, "Triplet<float>": 16, "Clip": 8, "NormBack<Bf16>": 8}
 # Finishing a value of a photograph takes at most 17 instructions, those of all paths together; where a pixel has one value
 # they are more for each. With channels last, the loop that stores only copies.

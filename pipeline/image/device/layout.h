@@ -140,7 +140,6 @@ PENSTOCK_BOTH inline DeviceLayout layout_of(const DevicePlan& p, std::int32_t ou
   layout.last_imcu = both::least(bottom / imcu_height, imcu_rows - 1);
   if (context && bottom % imcu_height >= imcu_height - most_down)
     layout.last_imcu = both::least(layout.last_imcu + 1, imcu_rows - 1);
-  const DeviceLayout damaged = layout;
   layout.fit = PlanFit::size;
   std::int64_t end = 0;
   for (int c = 0; c < p.components; ++c) {
@@ -149,7 +148,10 @@ PENSTOCK_BOTH inline DeviceLayout layout_of(const DevicePlan& p, std::int32_t ou
     strip.last_row = rows_above(p, c, most_down, layout.last_imcu + 1);
     layout.part_count += strip.last_row - strip.first_row;
     if (strip.needed == 0) continue;
-    if (strip.first_block >= strip.last_block || strip.first_row >= strip.last_row) return damaged;
+    if (strip.first_block >= strip.last_block || strip.first_row >= strip.last_row) {
+      layout.fit = PlanFit::damaged;
+      return layout;
+    }
     const std::int64_t across = strip.last_block - strip.first_block;
     strip.stride = across * strip.side;
     if (scanned)

@@ -35,9 +35,9 @@ struct DeviceHuffman {
   std::uint8_t symbols[256];
 };
 
-/// The number of bits after which the next thread starts. Shorter chunks are not yet synchronised
-/// at their ends, so they are decoded more often. Longer ones keep fewer threads busy.
-inline constexpr std::int32_t kChunkBits = 1024;
+/// The number of bits after which the next thread starts. In shorter chunks, more threads are not
+/// yet synchronised at the end, so more decode again. Longer ones keep fewer threads busy.
+inline constexpr std::int32_t kChunkBits = 2048;
 /// A symbol and its value have at most 31 bits, so they touch at most two chunks.
 inline constexpr std::int32_t kLeastChunkBits = 32;
 inline constexpr std::int32_t kMostChunkBits = 1 << 16;

@@ -7,9 +7,9 @@
 
 namespace penstock::jpeg::device_plan {
 
-/// An error in a chunk's assumed start may travel this far before decoding is given up. Areas of
-/// one color have few bits, but never synchronise.
-inline constexpr std::int32_t kMostTravel = 1 << 16;
+/// The number of bits over which a wrong state may last before decoding is given up. Areas of one
+/// color never synchronise, but have few bits: at most 48,000 in 275 photographs.
+inline constexpr std::int32_t kMostTravel = 1 << 17;
 /// Bytes behind the last one of a scan, because it is read in words.
 inline constexpr std::int64_t kScanSlack = 16;
 
