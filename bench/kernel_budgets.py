@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Holds the machine code of our kernels against bench/kernels.txt: registers, shared memory, stack and local accesses
-(spills) of each kernel on every architecture, and the instructions of its hot loop for each value.
+(spills) of each kernel on every architecture, and the instructions of its hot loop for each value, or for each symbol.
 
 `bench/kernel_budgets.py [MODULE...]` reads the modules of build/release with cuobjdump and fails where a kernel takes more
 than its row says, lies outside of the rules below, or has no row. `--update` writes the rows down as they are now;
@@ -31,6 +31,9 @@ HOT = (re.compile(r"Finish<\w+, first, [34]>"), 17)
 # An H100 SXM: bytes and thread-instructions a second.
 BANDWIDTH = 3.35e12
 ISSUE = 132 * 4 * 32 * 1.755e9
+# The symbols of a photograph of 500 x 375 for which a warp takes turns, those of the sample's mean: the threads of a warp
+# wait for the longest chunk, and chunks are decoded until they are synchronised, then once more.
+WARP_SYMBOLS = 19454
 # Bytes that a value of these moves.
 MOVES = {"Fill": 4, "Scale": 8, "Add": 12, "ToBf16": 6, "SumOfTwo<float>": 12, "SumOfTwo<Bf16>": 6, "Sgd": 12,
          "Momentum": 20, "Adam": 28}
@@ -90,6 +93,19 @@ def hot_loop(code):
     return round(best[0] / best[1], 1) if best else None
 
 
+def symbol_loop(code):
+    """Instructions of the longest loop around a look-up of a code: those of all paths for one symbol of a JPEG."""
+    loops = []
+    for address, text in code:
+        jump = re.search(r"\bBRA\S*.*?0x([0-9a-f]+)", text)
+        if jump and int(jump.group(1), 16) < address:
+            loops.append((int(jump.group(1), 16), address))
+    around = [min((end - begin for begin, end in loops if begin <= at <= end), default=0)
+              for at, text in code if "LDS.U16" in text]
+    size = code[1][0] - code[0][0]
+    return max(around, default=0) // size + 1
+
+
 def measure(modules):
     """{kernel: {architecture: {column: value}}}."""
     cuobjdump = tool()
@@ -119,8 +135,9 @@ def measure(modules):
             for architecture, row in of.items():
                 here = code[name, architecture]
                 row["local"] = sum(bool(re.search(r"\b(LDL|STL)\b", text)) for _, text in here)
-                row["hot"] = hot_loop(here) or 0
-                found[short(readable[name])][architecture] = row
+                kernel = short(readable[name])
+                row["hot"] = symbol_loop(here) if kernel == "Entropy" else hot_loop(here) or 0
+                found[kernel][architecture] = row
     return found
 
 
@@ -142,6 +159,8 @@ def main():
             if moves and row and row["hot"]:
                 slots = row["hot"] / ISSUE / (moves / BANDWIDTH)
                 print(f"{kernel:<32}{row['hot']:>14}{moves:>7}{slots:>13.2f}{min(1, 1 / slots):>11.2f}")
+        if row := found.get("Entropy", {}).get("sm_90"):
+            print(f"Entropy: at least {ISSUE / 32 / (WARP_SYMBOLS * row['hot']):,.0f} photographs a second by issue slots")
     limits = {}
     for line in TABLE.read_text().splitlines():
         if not line.startswith("#"):

@@ -48,13 +48,16 @@ TEST(EntropyTwin, EveryChunkSize) {
   }
 }
 
+/// 20 of them. With $PENSTOCK_JPEGS: all of them, with chunks of every size that their memory has
+/// room for.
 TEST(EntropyTwin, Photographs) {
   const std::string folder = test::data_path("imagenet-sample");
   PENSTOCK_NEED_DATA(folder);
+  const bool more = std::getenv("PENSTOCK_JPEGS") != nullptr;
   int fitting = 0;
   int all = 0;
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {
-    if (all == 20 && std::getenv("PENSTOCK_JPEGS") == nullptr) break;
+    if (all == 20 && !more) break;
     ++all;
     const test::ScanCase c{entry.path().filename(), test::read_bytes(entry.path())};
     jpeg::Header header;
@@ -67,7 +70,8 @@ TEST(EntropyTwin, Photographs) {
     ++fitting;
     expect_coefficients(c, jpeg::kChunkBits);
     expect_coefficients(c, 512);
-    expect_coefficients(c, 4096);
+    for (int bits = 32; bits <= jpeg::kMostChunkBits && more; bits *= 2)
+      if (ScannedJpeg::plan(c.file, bits)) expect_coefficients(c, bits);
   }
   EXPECT_GT(fitting, all / 2);
 }
@@ -317,6 +321,52 @@ TEST(EntropyKernels, DamagedBatches) {
     }
   }
   EXPECT_GT(undecoded, 2);
+}
+
+/// Plans that no host makes.
+TEST(EntropyTwin, DamagedPlans) {
+  const Bytes file =
+      make_jpeg(make_pixels(40, 60, 3), {.horizontal = 2, .vertical = 2, .restart_interval = 3});
+  const auto image = ScannedJpeg::plan(file, 256);
+  test::Memory memory(5);
+  auto* const packed = memory.leave<std::uint8_t>(static_cast<std::int64_t>(image->bytes.size()));
+  std::memcpy(packed, image->bytes.data(), image->bytes.size());
+  const std::uint64_t offsets[] = {0, image->bytes.size()};
+  auto* const plan = memory.leave<jpeg::DevicePlan>(1);
+  std::int32_t fit = -1;
+  reconstruct::Batch batch;
+  batch.offsets = offsets;
+  batch.packed = packed;
+  batch.plans = plan;
+  batch.work = memory.leave<std::uint8_t>(reconstruct::kImageWork);
+  batch.out = memory.leave<std::uint8_t>(40 * 60 * 3);
+  batch.jpegs = 1;
+  batch.fits = &fit;
+  batch.count = 1;
+  batch.height = 40;
+  batch.width = 60;
+  batch.channels = 3;
+  batch.bytes = 1;
+  constexpr std::size_t kFacts = offsetof(jpeg::DevicePlan, quantisation);
+  constexpr std::size_t kScan = offsetof(jpeg::DevicePlan, scan);
+  std::array<int, 5> seen{};
+  for (int number = 0; number < 2000; ++number) {
+    std::memcpy(plan, &image->plan, sizeof(*plan));
+    auto* const bytes = reinterpret_cast<unsigned char*>(plan);
+    for (int i = number % 2; i >= 0; --i) {
+      const std::size_t at =
+          number % 3 == 0
+              ? memory.rng.below(kFacts)
+              : kScan + memory.rng.below(number % 3 == 1 ? offsetof(jpeg::DeviceScan, tables)
+                                                         : sizeof(jpeg::DeviceScan));
+      bytes[at] = static_cast<unsigned char>(bytes[at] ^ 1U << memory.rng.below(8));
+    }
+    reconstruct::run_here(batch);
+    ++seen.at(static_cast<std::size_t>(fit));
+  }
+  for (const jpeg::PlanFit some :
+       {jpeg::PlanFit::fits, jpeg::PlanFit::damaged, jpeg::PlanFit::undecoded})
+    EXPECT_GT(seen.at(static_cast<std::size_t>(some)), 50);
 }
 
 /// Faults that the comparisons above have to find: what they would see.
