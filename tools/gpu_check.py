@@ -24,7 +24,8 @@ import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 TESTS = ["staging_device_test", "staging_area_test", "staging_area_contents_test", "staging_lifetimes_test", "staging_finish_test",
-         "staging_reconstruct_test", "staging_reconstruct_faults_test", "staging_cuda_test", "towers_gpu_test"]
+         "staging_reconstruct_test", "staging_reconstruct_faults_test", "staging_scans_test", "staging_cuda_test",
+         "towers_gpu_test"]
 SUMMARY = 9000  # characters
 GPU = ("name,driver_version,pcie.link.gen.current,pcie.link.gen.max,pcie.link.width.current,clocks.sm,clocks.max.sm,clocks.mem,"
        "clocks.max.mem,power.draw,temperature.gpu,mig.mode.current")
@@ -279,6 +280,7 @@ def plan_of(check):
              ("staging_reconstruct_test", "*EveryScale*cuda*", ["racecheck", "synccheck"]),
              ("staging_reconstruct_faults_test", "*Damaged*cuda*", ["memcheck"]),
              ("staging_reconstruct_faults_test", "*Padding*cuda*", ["racecheck"]),
+             ("staging_scans_test", "*cuda*", ["memcheck", "racecheck", "synccheck", "initcheck"]),
              ("towers_gpu_test", "*cuda*", ["memcheck", "racecheck", "synccheck", "initcheck"])]
     for test, only, tools in looks:
         for tool in tools:

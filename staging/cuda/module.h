@@ -25,7 +25,7 @@ struct CudaServices {
 
 /// The functions that the module offers.
 struct CudaModule {
-  static constexpr int kVersion = 8;
+  static constexpr int kVersion = 9;
   int version = kVersion;
   /// Returns the number of devices that CUDA_VISIBLE_DEVICES leaves. Throws Error{not_found} that
   /// says what is missing.

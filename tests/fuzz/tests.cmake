@@ -5,7 +5,7 @@ if(NOT PENSTOCK_SANITIZE STREQUAL address)
 endif()
 set(fuzz_sources ${CMAKE_CURRENT_SOURCE_DIR}/fuzz)
 add_library(penstock_fuzz_targets OBJECT ${fuzz_sources}/targets.cpp ${fuzz_sources}/support.cpp
-  ${fuzz_sources}/containers.cpp ${fuzz_sources}/arrays.cpp ${fuzz_sources}/images.cpp ${fuzz_sources}/device_jpegs.cpp ${fuzz_sources}/packed.cpp ${fuzz_sources}/saved.cpp
+  ${fuzz_sources}/containers.cpp ${fuzz_sources}/arrays.cpp ${fuzz_sources}/images.cpp ${fuzz_sources}/packed.cpp ${fuzz_sources}/saved.cpp
   ${fuzz_sources}/answers.cpp ${fuzz_sources}/settings.cpp ${fuzz_sources}/trained.cpp ${fuzz_sources}/workers.cpp ${fuzz_sources}/local.cpp ${PROJECT_SOURCE_DIR}/towers/checkpoint/safetensors.cpp)
 target_include_directories(penstock_fuzz_targets PRIVATE ${PROJECT_SOURCE_DIR})
 set_target_properties(penstock_fuzz_targets PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 6)
@@ -21,6 +21,7 @@ if(TARGET penstock_cluster_wire)
 else()
   target_sources(penstock_fuzz_targets PRIVATE ${fuzz_sources}/no_wire.cpp)
 endif()
+target_sources(penstock_fuzz_targets PRIVATE ${fuzz_sources}/device_jpegs.cpp)
 
 if(TARGET penstock_pipelines)
   penstock_test(fuzz/corpora)

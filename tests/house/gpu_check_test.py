@@ -45,7 +45,7 @@ def bundle(folder, **others):
     (home / "path").mkdir()
     names = ["penstock", "penstock_staging_bench", "penstock_towers_bench", "penstock_reconstruct_bench", "staging_device_test",
              "staging_area_test", "staging_area_contents_test", "staging_lifetimes_test", "staging_finish_test", "staging_reconstruct_test",
-             "staging_reconstruct_faults_test", "staging_cuda_test", "towers_gpu_test"]
+             "staging_reconstruct_faults_test", "staging_scans_test", "staging_cuda_test", "towers_gpu_test"]
     for place, name in [("bin", n) for n in names] + [("path", n) for n in ("nvidia-smi", "compute-sanitizer", "nsys")]:
         file = home / place / name
         file.write_text(others.get(name, PROGRAM))

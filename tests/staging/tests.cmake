@@ -3,7 +3,7 @@ penstock_tests(staging FILES in_place host_device steps feed_proof feed feed_inp
 penstock_test(staging/area_proof)  # it counts what operator new gives
 penstock_test(staging/gains SLOW "*")
 # tools/gpu_check.py runs these by themselves.
-foreach(name device area area_contents lifetimes finish reconstruct reconstruct_faults)
+foreach(name device area area_contents lifetimes finish reconstruct reconstruct_faults scans)
   penstock_test(staging/${name})
 endforeach()
 penstock_test(staging/numa)  # of the CUDA module, and asks nothing of CUDA
@@ -11,7 +11,7 @@ penstock_test(staging/numa)  # of the CUDA module, and asks nothing of CUDA
 add_library(test_own_device OBJECT ${PROJECT_SOURCE_DIR}/examples/own_device.cpp)
 target_compile_definitions(test_own_device PRIVATE main=main_of_own_device)
 target_link_libraries(test_own_device PRIVATE penstock_private penstock)
-foreach(name device area area_contents lifetimes finish reconstruct reconstruct_faults)
+foreach(name device area area_contents lifetimes finish reconstruct reconstruct_faults scans)
   target_link_libraries(staging_${name}_test PRIVATE test_own_device)
 endforeach()
 target_sources(staging_numa_test PRIVATE ${PROJECT_SOURCE_DIR}/staging/cuda/numa.cpp)
