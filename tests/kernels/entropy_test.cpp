@@ -234,6 +234,46 @@ TEST(EntropyTwin, DamagedBytes) {
   }
 }
 
+TEST(EntropyTwin, Markers) {
+  const Bytes file = make_jpeg(make_pixels(24, 40, 3), {.quality = 70, .restart_interval = 2});
+  jpeg::Header header;
+  ASSERT_EQ(jpeg::read_header(file, header), jpeg::Foreign::none);
+  // The first restart marker.
+  std::ptrdiff_t first = static_cast<std::ptrdiff_t>(header.scan);
+  while (file[static_cast<std::size_t>(first)] != std::byte{0xff} ||
+         file[static_cast<std::size_t>(first) + 1] != std::byte{0xd0})
+    ++first;
+  const auto end = static_cast<std::ptrdiff_t>(file.size());
+  const auto with = [&](std::ptrdiff_t at, std::initializer_list<int> bytes,
+                        std::ptrdiff_t instead_of = 0) {
+    Bytes made = file;
+    made.erase(made.begin() + at, made.begin() + at + instead_of);
+    Bytes more;
+    for (const int byte : bytes) more.push_back(static_cast<std::byte>(byte));
+    made.insert(made.begin() + at, more.begin(), more.end());
+    return made;
+  };
+  const struct {
+    const char* name;
+    Bytes file;
+    bool finished;
+  } files[] = {{"as it is", file, true},
+               {"bytes behind the end", with(end, {0xff, 0xd3, 1, 0xff}), true},
+               {"no end", with(end - 2, {}, 2), false},
+               {"half an end", with(end - 1, {}, 1), false},
+               {"another number", with(first + 1, {0xd1}, 1), false},
+               {"no marker", with(first, {}, 2), false},
+               {"a marker twice", with(first, {0xff, 0xd0}), false},
+               {"a marker before the end", with(end - 2, {0xff, 0xd7}), false},
+               {"fill bytes", with(first, {0xff}), false},
+               {"fill bytes before the end", with(end - 2, {0xff}), false},
+               {"another marker", with(first, {0xff, 0xe0, 0, 2}), false},
+               {"a byte too many", with(first, {0x55}), false},
+               {"stuffing too many", with(end - 2, {0xff, 0}), false}};
+  for (const auto& [name, made, finished] : files)
+    EXPECT_EQ(ScannedJpeg(*ScannedJpeg::plan(made)).decode(), finished) << name;
+}
+
 /// The batch of a case whose images are JPEGs, where their plans can be for JPEGs.
 reconstruct::Batch jpeg_batch(test::Memory& memory, const test::PackedCase& made, int chunk_bits) {
   test::BatchInput input = test::input_of(made);
