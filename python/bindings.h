@@ -35,7 +35,7 @@ using nb::literals::operator""_a;
 const char* doc(std::string_view name);
 
 // Types as they stand in signatures.
-using SpecDict = nb::typed<nb::dict, nb::str, nb::typed<nb::tuple, nb::str, nb::object>>;
+using SpecDict = nb::typed<nb::mapping, nb::str, nb::typed<nb::tuple, nb::str, nb::object>>;
 using Values = nb::typed<nb::dict, nb::str, nb::object>;
 
 /// Returns the dtype of a name of ours or of numpy's.

@@ -25,12 +25,13 @@ Dataset generate(const nb::callable& make, const SpecDict& given, std::string na
 }
 
 /// Features, with or without the names of their components.
-using Features = std::variant<std::vector<nb::tuple>, nb::typed<nb::dict, nb::str, nb::object>>;
+using Features = std::variant<std::vector<nb::tuple>, nb::typed<nb::mapping, nb::str, nb::object>>;
 std::vector<FeatureSpec> features_of(const Features& given) {
   if (const auto* const list = std::get_if<0>(&given))
     return Given<std::vector<FeatureSpec>>::take(*list);
   std::vector<FeatureSpec> all;
-  for (auto [component, feature] : std::get<1>(given)) {
+  for (const nb::handle component : std::get<1>(given)) {
+    const nb::object feature = std::get<1>(given)[component];
     all.push_back(Given<FeatureSpec>::take(nb::tuple(feature)));
     all.back().component = nb::cast<std::string>(component);
   }

@@ -287,7 +287,8 @@ Shape shape_of(nb::handle dims) {
 
 Spec spec_of(nb::handle dict) {
   std::vector<ComponentSpec> components;
-  for (auto [name, value] : nb::cast<nb::dict>(dict)) {
+  for (const nb::handle name : dict) {
+    const nb::object value = dict[name];
     std::pair<nb::object, nb::object> given;
     if (!nb::isinstance<nb::tuple>(value) || !nb::try_cast(value, given))
       throw nb::type_error("a component's spec is (dtype, shape), such as (\"f32\", [3, 8])");

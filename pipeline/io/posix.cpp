@@ -230,8 +230,8 @@ OpenedFile open_regular(const std::string& path, const FileRoot& root) {
   if (::fstat(fd.get(), &st) != 0) throw root.error(errno, "examine", path);
   if (S_ISDIR(st.st_mode))
     throw Error(ErrorCode::not_found,
-                "can't read: Is a directory; name the files in it, such as " +
-                    path + (path.ends_with('/') ? "*" : "/*"),
+                "can't read: Is a directory; name the files in it, such as " + path +
+                    (path.ends_with('/') ? "*" : "/*"),
                 {.shard = path});
   if (!S_ISREG(st.st_mode))
     throw Error(ErrorCode::not_found, "not a regular file", {.shard = path});

@@ -65,21 +65,36 @@ PENSTOCK_BOTH inline std::uint32_t chunks_of(const ScanWork& scan, std::uint32_t
   return both::divide_up(bits, static_cast<std::uint32_t>(scan.plan->scan.chunk_bits));
 }
 
-/// Returns the number of all chunks; 0 if a segment is empty.
+/// A block has at most 64 symbols of 16 bits with values of 15.
+inline constexpr std::uint32_t kMostBlockBytes = 64 * 31 / 8;
+
+/// True if the segment may be its blocks, and no more than a byte of padding. Otherwise bytes that
+/// never synchronise might keep a team busy for long.
+PENSTOCK_BOTH inline bool has_possible_size(const ScanWork& scan, std::uint32_t segment) {
+  const jpeg::DeviceScanLayout& layout = scan.layout->scan;
+  const auto interval = static_cast<std::uint32_t>(scan.plan->scan.restart_interval);
+  const bool last = segment + 1 == static_cast<std::uint32_t>(layout.segments);
+  const std::uint32_t mcus =
+      last ? static_cast<std::uint32_t>(layout.mcus) - segment * interval : interval;
+  const std::uint32_t blocks = mcus * static_cast<std::uint32_t>(layout.blocks_in_mcu);
+  const std::uint32_t bytes = scan.segments[segment + 1].byte - scan.segments[segment].byte;
+  return bytes > 0 && both::divide_up(bytes - 1, kMostBlockBytes) <= blocks;
+}
+
+/// Returns the number of all chunks; 0 if a segment can't be one.
 template <typename Team>
 PENSTOCK_BOTH std::uint32_t divide_scan(const Team& team, const ScanWork& scan, GroupSums& sums) {
   const auto count = static_cast<std::uint32_t>(scan.layout->scan.segments);
   team.each(kGroups, [&](int group) {
     const GroupRange range = range_of(group, count);
     std::uint32_t chunks = 0;
-    std::uint32_t empty = 0;
+    std::uint32_t wrong = 0;
     for (std::uint32_t s = range.begin; s < range.end; ++s) {
-      const std::uint32_t some = chunks_of(scan, s);
-      chunks += some;
-      empty += some == 0 ? 1 : 0;
+      chunks += chunks_of(scan, s);
+      wrong += has_possible_size(scan, s) ? 0 : 1;
     }
     sums.of[0][group + 1] = chunks;
-    sums.of[1][group + 1] = empty;
+    sums.of[1][group + 1] = wrong;
     sums.of[2][group + 1] = sums.of[3][group + 1] = 0;
   });
   add_up_groups(team, sums);

@@ -23,7 +23,7 @@ struct Batch {
   /// 1: there may be plans for JPEGs. Otherwise the output of such plans is black.
   std::int32_t jpegs = 0;
   /// If it is not null: gets the jpeg::PlanFit of each image, if `jpegs` is 1. A JPEG whose fit is
-  /// `undecoded` has to be decoded by the host.
+  /// not `fits` has to be decoded by the host. It says nothing of other kinds.
   std::int32_t* fits = nullptr;
   std::int64_t count = 0;
   std::int32_t height = 0;

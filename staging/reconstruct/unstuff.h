@@ -51,7 +51,8 @@ PENSTOCK_BOTH void visit_bytes(const Bytes& in, GroupRange range, const Visit& v
 
 /// Writes the bytes of a scan, and where each of its segments begins. The last one ends at the next
 /// entry. Returns false if these are not `segments` segments, divided by restart markers in order
-/// and followed by an EOI. The output has room for all bytes of the input.
+/// and followed by an EOI. The output has room for all bytes of the input,
+/// and twelve more.
 template <typename Team>
 PENSTOCK_BOTH bool unstuff(const Team& team, const Bytes& in, const ScanBytes& out,
                            jpeg::DeviceSegment* segments, std::int32_t count, GroupSums& sums) {

@@ -13,8 +13,8 @@
 namespace penstock::fuzz {
 namespace {
 
-/// Returns whether the twin decodes the image, to `out`. The plan and the packed bytes are in memory
-/// of their own, so that a read beyond it shows.
+/// Returns whether the twin decodes the image, to `out`. The plan and the packed bytes are in
+/// memory of their own, so that a read beyond it shows.
 bool decode_as_device(const jpeg::PackedImage& image, int height, int width, int channels,
                       std::vector<std::uint8_t>& out) {
   static std::vector<std::uint8_t> work(static_cast<std::size_t>(reconstruct::kImageWork));

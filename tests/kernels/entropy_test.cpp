@@ -106,6 +106,22 @@ TEST(EntropyTwin, RoundsBeyondTheLimit) {
   }
 }
 
+TEST(EntropyTwin, ScanLongerThanItsBlocks) {
+  Bytes file = make_jpeg(make_pixels(8, 8, 1), {.quality = 70});
+  const auto decoded = [&] {
+    bool any = false;
+    const ScannedJpeg scanned(*ScannedJpeg::plan(file));
+    EXPECT_EQ(scanned.decode_in_steps(0, [&](auto&&...) { any = true; }), -1);
+    return any;
+  };
+  jpeg::Header header;
+  ASSERT_EQ(jpeg::read_header(file, header), jpeg::Foreign::none);
+  file.insert(file.end() - 2, 249 - (file.size() - 2 - header.scan), std::byte{0x55});
+  EXPECT_TRUE(decoded());
+  file.insert(file.end() - 2, std::byte{0x55});
+  EXPECT_FALSE(decoded());
+}
+
 TEST(EntropyTwin, NaturalOrder) {
   for (int k = 0; k < 64; ++k)
     EXPECT_EQ(reconstruct::natural_position(k), jpeg::kNaturalOrder[static_cast<std::size_t>(k)]);
@@ -220,7 +236,7 @@ TEST(EntropyTwin, DamagedBytes) {
     if (HasFatalFailure()) return;
   }
   EXPECT_GT(damaged.finished(), 300);
-  // The host accepts a few more: fill bytes, and padding that is not all ones.
+  // The host accepts a few more: fill bytes, and padding that holds a whole code.
   EXPECT_LE(damaged.finished(), damaged.own());
   EXPECT_GT(damaged.finished() * 10, damaged.own() * 9);
   for (Bytes file : files) {

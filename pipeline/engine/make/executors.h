@@ -27,8 +27,8 @@ class Executors {
         readers_(std::make_unique<ReadPolicy>(state.waiting_threads(), log),
                  state.options().io_threads > 0 ? state.waiting_threads() : 1) {}
 
-  /// Runs `work` on the compute arena or, if `may_wait` is true, on a thread that may wait. While
-  /// elements are made one at a time, it runs on the calling thread.
+  /// Runs `work`, which must not throw, on the compute arena or, if `may_wait` is true, on a thread
+  /// that may wait. While elements are made one at a time, it runs on the calling thread.
   void submit(std::function<void()> work, bool may_wait) {
     if (step_back_.alone()) {
       work();

@@ -93,7 +93,7 @@ class ParallelSegment final : public Segment, private GroupListener {
   /// Gives up results of a group that were made ahead. The group joins the blocked groups. Returns
   /// false if there are no such results.
   bool evict() EXCLUDES(mutex_);
-  /// Records that a group is done.
+  /// Records that a group is done. Never waits for memory: callers may hold an attempt.
   void finish(Group& group) noexcept EXCLUDES(mutex_);
 
  private:
