@@ -129,19 +129,19 @@ void end_all() {
     if (PyErr_CheckSignals() != 0) std::_Exit(128 + SIGINT);
   }
   ending = true;
-  while (returning > 0) unlocked([] { std::this_thread::sleep_for(std::chrono::milliseconds(1)); });
+  // They need but the lock, which this thread gives them. It waits for 10 s at most.
+  for (int looks = 0; returning > 0 && looks < 10'000; ++looks)
+    unlocked([] { std::this_thread::sleep_for(std::chrono::milliseconds(1)); });
 }
 
 void take_lock(PyThreadState* state) noexcept {
-  // Either this sees that the interpreter ends, or its end waits for this.
-  const bool is_main = std::this_thread::get_id() == main_thread;
-  if (!is_main) ++returning;
-  if (ending && !is_main) {
+  ++returning;  // either this sees that the interpreter ends, or its end waits for this
+  if (ending && std::this_thread::get_id() != main_thread) {
     --returning;
     for (;;) std::this_thread::sleep_for(std::chrono::hours(1));
   }
   PyEval_RestoreThread(state);
-  if (!is_main) --returning;
+  --returning;
 }
 
 void refuse_at_end() {

@@ -120,7 +120,7 @@ MemoryLine::Waiter* MemoryLine::waiter(Otherwise otherwise) {
   return nullptr;
 }
 
-// Finds out whether someone can continue by itself, and who needs memory first.
+// Says whose turn it is. One that can continue without memory comes first.
 MemoryLine::Turn MemoryLine::next_turn() {
   const std::uint64_t now = run_.memory.releases();
   MutexLock lock(mutex_);
