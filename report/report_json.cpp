@@ -23,6 +23,8 @@ Json decoding_json(const DecodingCounts& decoding) {
   Json scales;
   for (std::size_t i = 0; i < decoding.jpeg_scales.size(); ++i)
     scales[kScales[i]] = decoding.jpeg_scales[i];
+  Json on_host = Json::object();
+  for (const auto& [reason, count] : decoding.on_host) on_host[reason] = count;
   return {{"jpeg", decoding.images.jpeg},
           {"png", decoding.images.png},
           {"warned", decoding.images.warned},
@@ -30,6 +32,7 @@ Json decoding_json(const DecodingCounts& decoding) {
           {"jpeg_rows", decoding.jpeg_rows},
           {"jpeg_rows_spared", decoding.jpeg_rows_spared},
           {"on_device", decoding.on_device},
+          {"on_host", std::move(on_host)},
           {"share", decoding.timed_s > 0 ? Json(1 - decoding.timed_pixels_s / decoding.timed_s)
                                          : Json(nullptr)}};
 }

@@ -9,6 +9,7 @@
 
 #include "pipeline/core/begin_run.h"
 #include "pipeline/core/sizes.h"
+#include "staging/checked_source.h"
 #include "staging/feed_deal.h"
 #include "staging/feed_impl.h"
 #include "staging/feed_rules.h"
@@ -187,17 +188,24 @@ Parts prepare(const Inputs& inputs, std::vector<DevicePtr> devices, FeedOptions 
   if (options.end == EpochEnd::wrap && run.epochs < UINT64_MAX) ++run.epochs;
   std::vector<BatchSourcePtr> sources;
   const auto returns = std::make_shared<TowersReturn>(devices[0]->backend().time());
+  std::uint64_t check_bytes = 0;  // of each device
   for (const Dataset& dataset : datasets) {
     const std::size_t number = sources.size();
     const BatchShare* const share = deal.sources.empty() ? nullptr : &deal.sources[number];
-    const RunSetting setting{.share = share != nullptr ? std::optional(*share) : std::nullopt,
-                             .holder = returns,
-                             .observed = false};
-    RunOptions of_source = run;
     // The batches of a source that feeds one tower lie where its device reads best.
     const std::size_t here = number - static_cast<std::size_t>(options.towers_held.first);
-    if (!of_source.slot_allocator)
-      of_source.slot_allocator = devices[sharded && here < devices.size() ? here : 0]->pinned();
+    const DevicePtr& reads = devices[sharded && here < devices.size() ? here : 0];
+    const bool divided = options.mode == FeedMode::split;
+    CheckForFeed checked;
+    if (share == nullptr || (!divided && share->count > 0))
+      checked = check_for_feed(plans[number], options, divided ? towers : 1, reads);
+    const auto control = checked.check ? std::make_shared<RunControl>() : nullptr;
+    const RunSetting setting{.share = share != nullptr ? std::optional(*share) : std::nullopt,
+                             .holder = returns,
+                             .observed = false,
+                             .control = control};
+    RunOptions of_source = run;
+    if (!of_source.slot_allocator) of_source.slot_allocator = reads->pinned();
     if (inputs.shards) {
       of_source.workers.shards = towers;
       of_source.workers.shard = static_cast<std::int64_t>(number);
@@ -210,7 +218,12 @@ Parts prepare(const Inputs& inputs, std::vector<DevicePtr> devices, FeedOptions 
         saved ? resume_run(dataset, state.position.sources[number], of_source, setting)
               : begin_run(dataset, of_source, setting),
         run.on_error == OnError::skip || share != nullptr));
+    if (!control) continue;
+    check_bytes = std::max(check_bytes, checked.device_bytes);
+    sources.back() =
+        std::make_unique<CheckedSource>(std::move(sources.back()), control, std::move(checked));
   }
+  options.device_memory -= std::min(options.device_memory, check_bytes);
   return {.sources = std::move(sources),
           .batches = datasets[0].spec(),
           .room = rules.room,
@@ -220,7 +233,8 @@ Parts prepare(const Inputs& inputs, std::vector<DevicePtr> devices, FeedOptions 
           .state = std::move(state),
           .wanted = wanted,
           .made_everywhere = std::move(deal.everywhere),
-          .returns = returns};
+          .returns = returns,
+          .check_bytes = check_bytes};
 }
 
 Inputs inputs_of(const Dataset& dataset, FeedMode mode, std::size_t towers) {
@@ -287,11 +301,14 @@ std::vector<Feed> share_slots(const std::vector<FeedInput>& inputs, int slots,
                               std::uint64_t device_memory) {
   std::vector<Parts> parts;
   for (const FeedInput& input : inputs) {
-    const auto read = inputs_of(input.dataset, input.options.mode,
-                                towers_of(input.options, input.devices.size()));
+    FeedOptions options = input.options;
+    const auto read =
+        inputs_of(input.dataset, options.mode, towers_of(options, input.devices.size()));
+    options.device_memory = device_memory;
     parts.push_back(
-        prepare(read, input.devices, input.options,
+        prepare(read, input.devices, options,
                 input.state.empty() ? std::nullopt : std::optional<std::string_view>(input.state)));
+    device_memory = device_memory == 0 ? 0 : device_memory - parts.back().check_bytes;
   }
   Pools pools(parts);
   pools.make(slots, device_memory);

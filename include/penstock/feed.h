@@ -58,9 +58,10 @@ struct FeedOptions {
   /// False: a batch goes to whichever tower has room first; in all, the batches are the same. For
   /// towers of different speed. Not with EpochEnd::wrap or FeedMode::split.
   bool in_turn = true;
-  int slots = 2;                      ///< see StagingOptions
-  int ahead = -1;                     ///< see StagingOptions
-  std::uint64_t device_memory = 0;    ///< bounds each tower's slots, in bytes; 0: unlimited
+  int slots = 2;   ///< see StagingOptions
+  int ahead = -1;  ///< see StagingOptions
+  /// Bounds each tower's slots, and what its device checks JPEGs with, in bytes; 0: unlimited.
+  std::uint64_t device_memory = 0;
   std::uint64_t max_bytes = 1 << 20;  ///< see StagingOptions
   /// See StagingOptions. A tower also waits no longer than this for another tower.
   double watchdog_s = 60;

@@ -101,8 +101,8 @@ class ImageOps {
   /// scaled).
   ImageOps cast(DType dtype, Layout layout) const;
 
-  /// Returns the same chain for a device to carry out, over records of coefficients: see
-  /// Reconstructor in penstock/reconstruct.h and docs/staging.md.
+  /// Returns the same chain for a device to carry out, over records of coefficients and baseline
+  /// JPEGs: see Reconstructor in penstock/reconstruct.h and docs/staging.md.
   /// Throws Error{invalid_argument} unless the chain begins with a decode and ends in one size.
   ImageOps on_device() const;
 

@@ -33,7 +33,12 @@ struct DecodingCounts {
   std::uint64_t jpeg_own = 0;                  ///< JPEGs decoded by Penstock's own back end
   /// JPEGs that it left to libjpeg-turbo, by reason. Only reasons that occurred are listed.
   std::vector<std::pair<std::string, std::uint64_t>> jpeg_fallback;
-  std::uint64_t on_device = 0;          ///< images left to a device as coefficients
+  std::uint64_t on_device = 0;  ///< images left to a device, as coefficients or as JPEGs
+  /// Images that ImageOps::on_device had to leave to the host, by reason. Only reasons that
+  /// occurred are listed: "format", "unchecked", "header", "orientation", "room", "ops", "size",
+  /// "libjpeg-turbo". "undecoded" are those that a device did not decode: they count twice, as the
+  /// host makes them again.
+  std::vector<std::pair<std::string, std::uint64_t>> on_host;
   std::uint64_t jpeg_coefficients = 0;  ///< image records of coefficients that were decoded
   std::uint64_t jpeg_indexed = 0;       ///< indexed image records that were decoded
   /// Seconds of decoding, with all work on the pixels. One group of JPEGs in sixteen is timed, on

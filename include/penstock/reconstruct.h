@@ -1,4 +1,4 @@
-// JPEG decoding on the device, from coefficient records that the host does not decode.
+// JPEG decoding on the device, from coefficient records and JPEGs that the host does not decode.
 #pragma once
 
 #include <cstdint>
@@ -9,10 +9,11 @@
 
 namespace penstock {
 
-/// The device's part of a chain of image ops that ends in `on_device`. It expands coefficients,
-/// does the inverse DCT, upsamples, converts, crops, resizes, flips and normalises. It gives the
-/// same bits as the chain on the host, on every device. It keeps 2 MiB of working memory for each
-/// row. One thread at a time may use it, and one stream: order work of another stream after it.
+/// The device's part of a chain of image ops that ends in `on_device`. It decodes coefficients, or
+/// the JPEGs of a feed's batches, does the inverse DCT, upsamples, converts, crops, resizes, flips
+/// and normalises. It gives the same bits as the chain on the host, on every device. It keeps 2 MiB
+/// of working memory for each row. One thread at a time may use it, and one stream: order work of
+/// another stream after it.
 ///
 ///     const ImageOps ops = decode_image().random_resized_crop(224).random_flip().normalize();
 ///     Feed feed(image_records({"train.pnr"}).map(ops.on_device()).batch(64), {device},

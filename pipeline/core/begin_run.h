@@ -11,6 +11,7 @@
 
 #include "pipeline/core/batch_holder.h"
 #include "pipeline/core/batch_share.h"
+#include "pipeline/core/run_control.h"
 
 namespace penstock {
 
@@ -25,6 +26,8 @@ struct RunSetting {
   /// True if elements are made one at a time from the beginning. Tests compare other runs with
   /// these.
   bool alone = false;
+  /// May be null.
+  std::shared_ptr<RunControl> control{};
 };
 
 /// Do what Dataset::iterate and Dataset::restore do, with a setting.

@@ -36,7 +36,12 @@ DecodingCounts decoding_counts() {
       counts.jpeg_fallback.emplace_back(jpeg::name_of(static_cast<jpeg::Foreign>(i)),
                                         by.foreign[i]);
   }
-  counts.on_device = image::device_counts().packed;
+  const image::DeviceCounts devices = image::device_counts();
+  counts.on_device = devices.packed + devices.scans;
+  for (std::size_t i = 0; i < image::kWhyHostCount; ++i) {
+    if (devices.host[i] > 0)
+      counts.on_host.emplace_back(image::name_of(static_cast<image::WhyHost>(i)), devices.host[i]);
+  }
   const auto records = jpeg::record_counts();
   counts.jpeg_coefficients = records[0];
   counts.jpeg_indexed = records[1];

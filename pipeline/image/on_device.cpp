@@ -1,15 +1,20 @@
 #include "pipeline/image/on_device.h"
 
+#include <array>
 #include <atomic>
 #include <cstring>
 #include <optional>
 #include <utility>
 #include <vector>
 
+#include "pipeline/codec/exif.h"
+#include "pipeline/core/device_scans.h"
+#include "pipeline/image/device/jpeg_plan.h"
 #include "pipeline/image/device/record_plan.h"
 #include "pipeline/image/fused.h"
 #include "pipeline/image/pass_runner.h"
 #include "pipeline/jpeg/decoder.h"
+#include "pipeline/jpeg/header.h"
 
 namespace penstock::image {
 
@@ -20,12 +25,18 @@ using jpeg::PlanKind;
 
 struct DeviceCounters {
   std::atomic<std::uint64_t> packed{0};
-  std::atomic<std::uint64_t> pixels{0};
+  std::atomic<std::uint64_t> scans{0};
+  std::array<std::atomic<std::uint64_t>, kWhyHostCount> host{};
 };
 
 DeviceCounters& device_counters() noexcept {
   static DeviceCounters counters;
   return counters;
+}
+
+void count(WhyHost why, std::uint64_t images = 1) noexcept {
+  device_counters().host[static_cast<std::size_t>(why)].fetch_add(images,
+                                                                  std::memory_order_relaxed);
 }
 
 /// Returns the steps that the host carries out for images that it decodes.
@@ -66,12 +77,17 @@ class DeviceOp final : public WorkOp {
   }
 
   void run(std::span<WorkItem> items, WorkContext& context) const override {
+    const auto* const scans = dynamic_cast<const DeviceScans*>(&context);
+    const std::uint64_t scan_bytes = scans == nullptr ? 0 : scans->scan_bytes();
     std::vector<WorkItem*> left;
     std::vector<Pass> passes;
     for (WorkItem& item : items) {
       if (!item.status.ok() || !item.keep) continue;
       try {
-        if (!hand_on(item, passes, context)) left.push_back(&item);
+        const std::optional<WhyHost> why = hand_on(item, scan_bytes, passes, context);
+        if (!why) continue;
+        count(*why);
+        left.push_back(&item);
       } catch (...) {
         item.status = status_from_current_exception();
       }
@@ -86,31 +102,71 @@ class DeviceOp final : public WorkOp {
     return static_cast<std::size_t>(found);
   }
 
-  /// Passes a record on. Returns false if the host has to decode it.
-  bool hand_on(WorkItem& item, std::vector<Pass>& passes, WorkContext& context) const {
+  /// Passes an image on. Returns the reason if the host has to decode it.
+  std::optional<WhyHost> hand_on(WorkItem& item, std::uint64_t scan_bytes,
+                                 std::vector<Pass>& passes, WorkContext& context) const {
     const std::size_t at = position(item.element);
     const Tensor& image = item.element[at];
     const auto bytes = std::as_bytes(std::span(image.bytes_at()));
-    if (!jpeg::is_record(bytes) || !jpeg::own_back_end()) return false;
-    const jpeg::Record record = jpeg::read_record(bytes);
-    if (record.kind != jpeg::RecordKind::coefficients) return false;
-    const DecodeOptions& options = *chain_->decode;
-    if (options.orient && record.orientation != 1) return false;
-    const Size size{record.header.height, record.header.width};
-    check_pixels(static_cast<std::uint64_t>(size.width), static_cast<std::uint64_t>(size.height),
-                 options.limits);
-    plan_passes(*chain_, size, StepRandom(context.rng(item), item.ordinal),
-                options.limits.max_pixels, passes);
-    if (passes.size() != 1 || passes.front().adjustments.count > 0) return false;
-    const std::optional<jpeg::PackedImage> packed =
-        jpeg::plan_record(record, passes.front().geometry, options.channels);
-    if (!packed) return false;
+    if (!jpeg::own_back_end()) return WhyHost::backend;
+    jpeg::PackedImage packed;
+    const std::optional<WhyHost> why =
+        jpeg::is_record(bytes) ? pack_record(bytes, item, passes, context, packed)
+                               : pack_jpeg(bytes, scan_bytes, item, passes, context, packed);
+    if (why) return why;
     BufferPtr owner = image.owner();
-    const std::string_view text(reinterpret_cast<const char*>(packed->bytes.data()),
-                                packed->bytes.size());
-    give(item, at, Tensor::bytes(text, std::move(owner)), packed->plan, context);
-    device_counters().packed.fetch_add(1, std::memory_order_relaxed);
-    return true;
+    const std::string_view text(reinterpret_cast<const char*>(packed.bytes.data()),
+                                packed.bytes.size());
+    give(item, at, Tensor::bytes(text, std::move(owner)), packed.plan, context);
+    auto& counter =
+        packed.plan.kind == PlanKind::jpeg ? device_counters().scans : device_counters().packed;
+    counter.fetch_add(1, std::memory_order_relaxed);
+    return std::nullopt;
+  }
+
+  std::optional<WhyHost> pack_record(std::span<const std::byte> bytes, const WorkItem& item,
+                                     std::vector<Pass>& passes, const WorkContext& context,
+                                     jpeg::PackedImage& packed) const {
+    const jpeg::Record record = jpeg::read_record(bytes);
+    if (record.kind != jpeg::RecordKind::coefficients) return WhyHost::format;
+    if (chain_->decode->orient && record.orientation != 1) return WhyHost::orientation;
+    if (!plan_pass(record.header, item, context, passes)) return WhyHost::ops;
+    auto made = jpeg::plan_record(record, passes.front().geometry, chain_->decode->channels);
+    if (!made) return WhyHost::size;
+    packed = std::move(*made);
+    return std::nullopt;
+  }
+
+  std::optional<WhyHost> pack_jpeg(std::span<const std::byte> bytes, std::uint64_t scan_bytes,
+                                   const WorkItem& item, std::vector<Pass>& passes,
+                                   const WorkContext& context, jpeg::PackedImage& packed) const {
+    if (detect_format(bytes) != Format::jpeg) return WhyHost::format;
+    // Elsewhere than in a batch, something that reads the bytes may follow, or keep them.
+    if (scan_bytes == 0 || !item.row) return WhyHost::unchecked;
+    thread_local jpeg::Header header;
+    if (jpeg::read_header(bytes, header) != jpeg::Foreign::none) return WhyHost::header;
+    const DecodeOptions& options = *chain_->decode;
+    if (options.orient && jpeg_orientation(bytes) != 1) return WhyHost::orientation;
+    if (bytes.size() - header.scan > scan_bytes ||
+        options.limits.max_codec_bytes < std::uint64_t{jpeg::kDeviceImageBytes})
+      return WhyHost::room;
+    if (!plan_pass(header, item, context, passes)) return WhyHost::ops;
+    auto made = jpeg::plan_jpeg(header, bytes, passes.front().geometry, options.channels);
+    if (!made) return WhyHost::size;
+    packed = std::move(*made);
+    return std::nullopt;
+  }
+
+  /// Returns false if the ops are more than one pass of geometry.
+  bool plan_pass(const jpeg::Header& header, const WorkItem& item, const WorkContext& context,
+                 std::vector<Pass>& passes) const {
+    const Size size{header.height, header.width};
+    const Limits& limits = chain_->decode->limits;
+    check_pixels(static_cast<std::uint64_t>(size.width), static_cast<std::uint64_t>(size.height),
+                 limits);
+    plan_passes(*chain_, size, StepRandom(context.rng(item), item.ordinal), limits.max_pixels,
+                passes);
+    return passes.size() == 1 && passes.front().adjustments.count == 0;
   }
 
   void decode(std::span<WorkItem* const> left, WorkContext& context) const {
@@ -130,7 +186,6 @@ class DeviceOp final : public WorkOp {
       const Tensor& pixels = items[i].element[at];
       const std::string_view text(reinterpret_cast<const char*>(pixels.data()), pixels.nbytes());
       give(*left[i], at, Tensor::bytes(text, pixels.owner()), plan, context);
-      device_counters().pixels.fetch_add(1, std::memory_order_relaxed);
     }
   }
 
@@ -198,9 +253,41 @@ WorkOpPtr make_device_op(std::shared_ptr<const ImageOps::Chain> chain) {
   return std::make_shared<DeviceOp>(std::move(chain));
 }
 
+const char* name_of(WhyHost why) noexcept {
+  switch (why) {
+    case WhyHost::backend:
+      return "libjpeg-turbo";
+    case WhyHost::format:
+      return "format";
+    case WhyHost::unchecked:
+      return "unchecked";
+    case WhyHost::header:
+      return "header";
+    case WhyHost::orientation:
+      return "orientation";
+    case WhyHost::room:
+      return "room";
+    case WhyHost::ops:
+      return "ops";
+    case WhyHost::size:
+      return "size";
+    case WhyHost::undecoded:
+      return "undecoded";
+  }
+  return "";
+}
+
+void count_undecoded(std::uint64_t images) noexcept {
+  count(WhyHost::undecoded, images);
+}
+
 DeviceCounts device_counts() noexcept {
-  return {device_counters().packed.load(std::memory_order_relaxed),
-          device_counters().pixels.load(std::memory_order_relaxed)};
+  const DeviceCounters& all = device_counters();
+  DeviceCounts counts{all.packed.load(std::memory_order_relaxed),
+                      all.scans.load(std::memory_order_relaxed)};
+  for (std::size_t i = 0; i < kWhyHostCount; ++i)
+    counts.host[i] = all.host[i].load(std::memory_order_relaxed);
+  return counts;
 }
 
 }  // namespace penstock::image

@@ -25,7 +25,7 @@ struct CudaServices {
 
 /// The functions that the module offers.
 struct CudaModule {
-  static constexpr int kVersion = 9;
+  static constexpr int kVersion = 10;
   int version = kVersion;
   /// Returns the number of devices that CUDA_VISIBLE_DEVICES leaves. Throws Error{not_found} that
   /// says what is missing.
@@ -35,7 +35,7 @@ struct CudaModule {
   /// These launch the finishing kernels. The output must not be empty.
   void (*finish)(const FinishPlan& plan, StreamView stream) = nullptr;
   void (*one_hot)(const OneHotPlan& plan, StreamView stream) = nullptr;
-  /// Computes the output of a batch of packed images.
+  /// Computes the output of a batch of packed images; without an output, only decodes JPEGs.
   void (*reconstruct)(const reconstruct::Batch& batch, StreamView stream) = nullptr;
 };
 

@@ -12,7 +12,11 @@ cudaError_t load_reconstruction() {
 }
 
 cudaError_t reconstruct_batch(const reconstruct::Batch& batch, cudaStream_t stream) {
-  return launched([&] { kernels::reconstruct_batch(batch, Launcher{stream}); });
+  return launched([&] {
+    const Launcher launch{stream};
+    if (batch.out == nullptr) return kernels::decode_scans(batch, launch);
+    kernels::reconstruct_batch(batch, launch);
+  });
 }
 
 }  // namespace penstock::cuda

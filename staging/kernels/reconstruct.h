@@ -152,19 +152,27 @@ struct FinishPixelsBody : ImagesBody {
   }
 };
 
-/// Launches all kernels, one after the other.
+/// Launches the kernels that decode the scans of JPEGs.
 template <typename Launch>
-void reconstruct_batch(const reconstruct::Batch& batch, const Launch& launch) {
+void decode_scans(const reconstruct::Batch& batch, const Launch& launch) {
   launch(LayOutBody{batch},
          Grid{.x = blocks(both::divide_up<std::int64_t>(batch.count, LayOutBody::kThreads),
                           std::int64_t{1} << 30)});
+  if (batch.jpegs == 0) return;
+  for (std::int64_t first = 0; first < batch.count; first += kMostY)
+    launch(EntropyBody{{batch, first}}, Grid{.y = blocks(batch.count - first, kMostY)});
+}
+
+/// Launches all kernels, one after the other.
+template <typename Launch>
+void reconstruct_batch(const reconstruct::Batch& batch, const Launch& launch) {
+  decode_scans(batch, launch);
   // Enough blocks for a photograph. For larger images, each block does more.
   constexpr unsigned kMany = 128;
   constexpr int kRows = FinishPixelsBody::kThreads / kPixelLanes;
   for (std::int64_t first = 0; first < batch.count; first += kMostY) {
     const ImagesBody images{batch, first};
     const unsigned count = blocks(batch.count - first, kMostY);
-    if (batch.jpegs != 0) launch(EntropyBody{images}, Grid{.y = count});
     launch(WeighBody{images}, Grid{.x = 2, .y = count});
     launch(TransformBody{{images}}, Grid{.x = kMany, .y = count});
     if (batch.jpegs != 0) launch(TransformDecodedBody{{images}}, Grid{.x = kMany, .y = count});

@@ -19,7 +19,7 @@ struct Batch {
   const std::uint8_t* packed = nullptr;
   const jpeg::DevicePlan* plans = nullptr;
   std::uint8_t* work = nullptr;  ///< kImageWork bytes for each image
-  void* out = nullptr;
+  void* out = nullptr;           ///< null: JPEGs are decoded, and nothing is made of them
   /// 1: there may be plans for JPEGs. Otherwise the output of such plans is black.
   std::int32_t jpegs = 0;
   /// If it is not null: gets the jpeg::PlanFit of each image, if `jpegs` is 1. A JPEG whose fit is

@@ -3,9 +3,8 @@
 #include <limits>
 
 #include "pipeline/image/on_device.h"
-#include "staging/cuda/module.h"
 #include "staging/layout.h"
-#include "staging/reconstruct/twin.h"
+#include "staging/reconstruct/run_on.h"
 
 namespace penstock {
 namespace {
@@ -50,6 +49,7 @@ Reconstructor::Reconstructor(const DevicePtr& device, std::int64_t rows, const I
   batch.width = size.width;
   batch.channels = format.channels;
   batch.channels_first = first ? 1 : 0;
+  batch.jpegs = 1;
   batch.bytes = format.dtype == DType::u8 ? 1 : 0;
   batch.type = format.dtype == DType::f16    ? FinishType::f16
                : format.dtype == DType::bf16 ? FinishType::bf16
@@ -104,17 +104,7 @@ void Reconstructor::run(StreamView stream, const DeviceTensor& bytes, const Devi
   batch.packed = reinterpret_cast<const std::uint8_t*>(bytes.text);
   batch.plans = reinterpret_cast<const jpeg::DevicePlan*>(plans.data);
   batch.out = out.data;
-  if (stream.device().id().kind == DeviceKind::cuda) {
-    cuda_module().reconstruct(batch, stream);
-    return;
-  }
-  const auto offsets = static_cast<std::size_t>(batch.count + 1) * sizeof(std::uint64_t);
-  stream.device().backend().launch(
-      {.run = [batch] { reconstruct::run_here(batch); },
-       .reads = {{bytes.data, offsets}, {plans.data, plans.nbytes()}},
-       .writes = {{out.data, out.nbytes()},
-                  {reinterpret_cast<const std::byte*>(batch.work), impl_->bytes}}},
-      stream.state(), Site::current());
+  reconstruct::run_on(stream, batch, out.nbytes(), impl_->bytes);
 }
 
 }  // namespace penstock

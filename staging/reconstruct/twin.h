@@ -5,7 +5,8 @@
 
 namespace penstock::reconstruct {
 
-/// Runs all steps of a batch, one after the other, as the kernels do.
+/// Runs all steps of a batch, one after the other, as the kernels do. Without an output, it only
+/// decodes the scans.
 inline void run_here(const reconstruct::Batch& batch) {
   ExpandScratch scratch{};
   DecodedScratch decoded{};
@@ -13,6 +14,7 @@ inline void run_here(const reconstruct::Batch& batch) {
   for (std::int64_t i = 0; i < batch.count; ++i) {
     lay_out(batch, i);
     if (batch.jpegs != 0) decode_entropy(Alone(), batch, i, entropy);
+    if (batch.out == nullptr) continue;
     const Image image = image_of(batch, i);
     if (image.wanted()) {
       for (std::int64_t k = 0; k < sample_count(image); ++k) weigh_sample(image, k);

@@ -7,6 +7,7 @@
 
 #include <penstock/rng.h>
 
+#include "pipeline/core/begin_run.h"
 #include "tests/conformance/stages.h"
 #include "tests/support/canceller.h"
 
@@ -251,6 +252,62 @@ TEST_P(Conformance, IsRestoredAtEveryPosition) {
       }
       ++position;
     } while (iterator.next_epoch());
+  }
+}
+
+TEST_P(Conformance, RunsThatGoBack) {
+  if (GetParam().unordered) return;
+  for (const bool batched : {false, true}) {
+    for (const OnError on_error : {OnError::fail, OnError::skip}) {
+      // A graph for each run, because runs of the same one share what they learn of its inputs.
+      const auto dataset = [batched] {
+        const Dataset plain = GetParam().build(failing_at(numbers(40), 3));
+        return batched ? plain.batch(3) : plain;
+      };
+      const RunOptions options{
+          .seed = 6, .epochs = 2, .threads = 2, .on_error = on_error, .exact_state = true};
+      Iterator straight = dataset().iterate(options);
+      const auto control = std::make_shared<RunControl>();
+      Iterator iterator = begin_run(dataset(), options, {.control = control});
+      ASSERT_TRUE(control->go_back);
+      for (bool epochs = true; epochs;) {
+        std::vector<std::string> expected;  // of this epoch
+        std::vector<std::string> states{iterator.save()};
+        std::size_t at = 0;
+        std::size_t least = 0;  // goes no further back than this, so that it gets to an end
+        for (bool more = true; more;) {
+          Next next = iterator.next();
+          if (at == expected.size()) {
+            Next other = straight.next();
+            expected.push_back(other.is_end() ? ";" : other.is_error() ? "E" : text_of(*other));
+          }
+          ASSERT_EQ(next.is_end()     ? ";"
+                    : next.is_error() ? "E"
+                                      : text_of(*next),
+                    expected[at])
+              << "at " << at << (batched ? " of batches" : "");
+          more = !next.is_end();
+          if (!more) break;
+          ++at;
+          if (at == states.size()) states.push_back(iterator.save());
+          const std::size_t back = Rng(at, least, 0).below(6);
+          if (back == 0 || at - least < back) continue;
+          at -= back;
+          least = at + 1;
+          control->go_back(states[at]);
+          EXPECT_TRUE(iterator.save() == states[at]) << at;
+        }
+        EXPECT_EQ(iterator.stats().elements, straight.stats().elements);
+        EXPECT_EQ(iterator.stats().batches, straight.stats().batches);
+        // A restored run does not count what failed in an earlier pass of this epoch either, nor
+        // what a snapshot lacks that is complete by now.
+        if (GetParam().name != "pad_batches of repeat" && GetParam().name != "snapshot, repeated") {
+          EXPECT_EQ(iterator.stats().epochs.back().skipped, straight.stats().epochs.back().skipped);
+        }
+        epochs = straight.next_epoch();
+        EXPECT_EQ(iterator.next_epoch(), epochs);
+      }
+    }
   }
 }
 

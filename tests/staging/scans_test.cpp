@@ -1,8 +1,6 @@
-// Scans of JPEGs, decoded on devices of each kind by the kernels, against the host's chain. No op
-// makes such batches yet, so they are launched here.
+// Scans of JPEGs, decoded on devices of each kind by the kernels, against the host's chain.
 #include "pipeline/image/device/jpeg_plan.h"
-#include "staging/cuda/module.h"
-#include "staging/reconstruct/twin.h"
+#include "staging/reconstruct/run_on.h"
 #include "tests/staging/reconstruct_on.h"
 
 namespace penstock {
@@ -61,19 +59,7 @@ class Scans : public test::Reconstruct {
     batch.channels = 3;
     batch.bytes = 1;
     const auto bytes_at = [](const void* data) { return static_cast<const std::byte*>(data); };
-    if (device().id().kind == DeviceKind::cuda) {
-      cuda_module().reconstruct(batch, *stream_);
-    } else {
-      const StreamView stream = *stream_;
-      stream.device().backend().launch(
-          {.run = [batch] { reconstruct::run_here(batch); },
-           .reads = {{bytes_at(batch.offsets), offsets.size() * sizeof(std::uint64_t)},
-                     {bytes_at(batch.plans), count * sizeof(jpeg::DevicePlan)}},
-           .writes = {{bytes_at(batch.out), out},
-                      {bytes_at(batch.fits), count * sizeof(std::int32_t)},
-                      {bytes_at(batch.work), work}}},
-          stream.state(), Site::current());
-    }
+    reconstruct::run_on(*stream_, batch, out, work);
     Made made;
     made.pixels = from_device(bytes_at(batch.out), out);
     const std::vector<std::byte> fits =

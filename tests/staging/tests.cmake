@@ -1,5 +1,5 @@
 penstock_tests(staging FILES in_place host_device steps feed_proof feed feed_inputs feed_state feed_errors feed_buckets feed_turns area_errors area_faults
-  share_slots dlpack reconstruct_feed moved_from LIBRARIES JPEG::JPEG PNG::PNG)
+  share_slots dlpack reconstruct_feed scans_feed moved_from LIBRARIES JPEG::JPEG PNG::PNG)
 penstock_test(staging/area_proof)  # it counts what operator new gives
 penstock_test(staging/gains SLOW "*")
 # tools/gpu_check.py runs these by themselves.

@@ -10,6 +10,8 @@
 #include <penstock/work.h>
 
 #include "pipeline/core/codec_budget.h"
+#include "pipeline/core/device_scans.h"
+#include "pipeline/core/run_control.h"
 #include "pipeline/engine/errors/retry.h"
 #include "pipeline/engine/memory/memory.h"
 #include "pipeline/sources/mapping.h"
@@ -19,7 +21,7 @@ namespace penstock {
 
 /// The context of one group, from which ops and sources get their memory. If the budget had no
 /// room, `blocked` tells that, so that the work can be redone when there is room. Not synchronised.
-class GroupContext final : public WorkContext, public CodecBudget {
+class GroupContext final : public WorkContext, public CodecBudget, public DeviceScans {
  public:
   /// The parts of the run that making elements uses.
   struct Services {
@@ -27,10 +29,14 @@ class GroupContext final : public WorkContext, public CodecBudget {
     Retry& retry;
     const std::atomic<bool>& cancelled;
     bool trust_data;  ///< RunOptions::trust_data
+    const RunControl* control = nullptr;
   };
   /// `key` keys random numbers.
   GroupContext(const Services& services, std::uint64_t key)
-      : memory_(services.memory), retry_(services.retry), trust_data_(services.trust_data) {
+      : memory_(services.memory),
+        retry_(services.retry),
+        trust_data_(services.trust_data),
+        control_(services.control) {
     key_ = key;
     cancelled_ = &services.cancelled;
   }
@@ -43,6 +49,9 @@ class GroupContext final : public WorkContext, public CodecBudget {
   void take(std::uint64_t bytes) override;
   void give(std::uint64_t bytes) noexcept override;
   bool trust_data() const noexcept override { return trust_data_; }
+  std::uint64_t scan_bytes() const noexcept override {
+    return control_ == nullptr ? 0 : control_->scan_bytes.load(std::memory_order_acquire);
+  }
   /// Gives back to the budget the bytes that codecs took and have not given back.
   void end_codecs() noexcept;
   /// Gives back what was reserved for this group and not needed.
@@ -87,6 +96,7 @@ class GroupContext final : public WorkContext, public CodecBudget {
   std::uint64_t allocated_ = 0;
   std::uint64_t codecs_ = 0;  // bytes that codecs hold
   const bool trust_data_;
+  const RunControl* const control_;
   std::vector<BufferPtr> views_;
 };
 

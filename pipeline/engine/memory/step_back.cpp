@@ -1,7 +1,5 @@
 #include "pipeline/engine/memory/step_back.h"
 
-#include <algorithm>
-
 namespace penstock {
 
 // Either this sees that the consumer may step back, or the consumer sees that it was asked.
@@ -27,28 +25,17 @@ bool StepBack::wanted() const noexcept {
 }
 
 void StepBack::done() noexcept {
-  constexpr std::uint64_t kMost = 1 << 20;
-  constexpr std::uint64_t kWorthIt = 8;
   run_.ledger.step_back();
   run_.memory.be_exact();
   run_.slots.drop_free(0);
-  if (ahead_ >= kWorthIt * next_) {
-    next_ = std::max<std::uint64_t>(next_ / 2, 1);
-  } else {
-    next_ = std::min(std::max<std::uint64_t>(2 * next_, 1), kMost);
-  }
-  ahead_ = 0;
-  alone_.store(next_, std::memory_order_release);
+  alone_.store(setbacks_.add(), std::memory_order_release);
   wanted_.store(false, std::memory_order_release);
   asked_.store(false, std::memory_order_seq_cst);
 }
 
 void StepBack::received() noexcept {
   const std::uint64_t left = alone_.load(std::memory_order_relaxed);
-  if (left == 0) {
-    ++ahead_;
-    return;
-  }
+  if (left == 0) return setbacks_.pass();
   alone_.store(left - 1, std::memory_order_release);
   if (left > 1) return;
   run_.memory.held().restart();

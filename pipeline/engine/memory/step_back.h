@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstdint>
 
+#include "pipeline/core/setbacks.h"
 #include "pipeline/core/waker.h"
 #include "pipeline/engine/errors/skip_ledger.h"
 #include "pipeline/engine/memory/memory.h"
@@ -53,9 +54,8 @@ class StepBack {
 
   /// True while elements are made one at a time.
   bool alone() const noexcept { return alone_.load(std::memory_order_acquire) > 0; }
-  /// The consumer received an element. Elements are made alone until one was received, after the
-  /// next step until two were, then four, and so on, or half as many if the run came far ahead in
-  /// between. So no budget makes a run step back often.
+  /// The consumer received an element. After a step, elements are made alone until as many were
+  /// received as Setbacks says.
   void received() noexcept;
 
  private:
@@ -64,9 +64,7 @@ class StepBack {
   std::atomic<bool> wanted_{false};
   std::atomic<bool> asked_{false};
   std::atomic<std::uint64_t> alone_;  // elements to be received until more are made at once
-  // Used by the consumer:
-  std::uint64_t next_ = 0;   // the same, at the last step
-  std::uint64_t ahead_ = 0;  // elements received since then that were not made alone
+  Setbacks setbacks_;                 // used by the consumer
 };
 
 }  // namespace penstock

@@ -33,6 +33,8 @@ class Iterator::Impl {
         run_(std::make_unique<Run>(std::move(plan), options, setting, hooks.open_workers)),
         position_({run_->state(), run_->activity(), run_->step_back(), run_->segments(),
                    run_->ledger(), run_->tuning(), run_->stages()}) {
+    if (RunControl* const control = run_->state().control(); control && position_.returns())
+      control->go_back = [this](std::string_view state) { return go_back(state); };
     if (hooks.observe != nullptr) observed_ = hooks.observe([this] { return stats(); });
   }
 
@@ -61,6 +63,15 @@ class Iterator::Impl {
   }
 
   std::string save() { return position_.save(); }
+
+  bool go_back(std::string_view state) {
+    MutexLock lock(consumer_mutex_);
+    const RunState& run = run_->state();
+    if (run.cancelled()) return false;
+    position_.go_back(
+        SavedRun::parse(state, Fingerprint(*run.plan().root(), !run.options().trust_data)));
+    return true;
+  }
 
   /// False in a child of `fork`, where the run has no threads.
   bool at_home() const noexcept { return forks() == forks_; }

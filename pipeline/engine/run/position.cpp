@@ -24,7 +24,6 @@ Position::Position(const Services& services)
   run_.step_back.allow(returns());
 }
 
-// True if the run can return to its position.
 bool Position::returns() const {
   const Plan& plan = run_.state.plan();
   return plan.unsavable().empty() && again_the_same(*plan.root());
@@ -43,6 +42,7 @@ void Position::restore(const SavedRun& saved) {
     errors_before_ = saved.errors;
     in_epoch_ = saved.in_epoch;
     ended_ = saved.ended;
+    failed_ = false;
   }
   saved.restore_records(*run_.state.plan().root());
   if (saved.ended || saved.epoch >= epochs_) return;
@@ -61,6 +61,17 @@ void Position::restore(const SavedRun& saved) {
   trees_.close();
   step_back.done();
   trees_.open(epoch_, saved.tree);
+}
+
+void Position::go_back(const SavedRun& saved) {
+  leave().reset();
+  trees_.close();
+  run_.ledger.step_back();
+  {
+    MutexLock lock(epochs_mutex_);
+    if (!finished_.empty() && finished_.back().epoch == saved.epoch) finished_.pop_back();
+  }
+  restore(saved);
 }
 
 std::string Position::save() {

@@ -47,6 +47,11 @@ class Position {
 
   /// Continues from a saved position. Call this before all other functions.
   void restore(const SavedRun& saved);
+  /// True if the run can go back to a position.
+  bool returns() const;
+  /// Takes everything down and continues from a position that this run saved in this epoch, like a
+  /// restored run. Only for the consumer.
+  void go_back(const SavedRun& saved) EXCLUDES(mutex_, opening_mutex_, epochs_mutex_);
   /// Returns the position as the bytes of a SavedRun. An element counts as soon as `pull` has taken
   /// it, at the end of its wait.
   std::string save() EXCLUDES(mutex_, opening_mutex_);
@@ -79,7 +84,6 @@ class Position {
  private:
   SavedRun state() const REQUIRES(mutex_);
   bool is_over() const REQUIRES(mutex_) { return ended_ || failed_ || epoch_ >= epochs_; }
-  bool returns() const;
   std::optional<bool> take(ElementRef& item) EXCLUDES(mutex_);
   void count(const Payload& payload) REQUIRES(mutex_);
   void step_back() EXCLUDES(opening_mutex_);

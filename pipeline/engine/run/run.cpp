@@ -5,7 +5,7 @@
 namespace penstock {
 
 Run::Run(Plan plan, const RunOptions& options, const RunSetting& setting, OpenWorkers* open_workers)
-    : state_(std::move(plan), options, setting.share),
+    : state_(std::move(plan), options, setting),
       memory_(std::make_shared<Memory>(state_.plan().memory_limit(), Allocator::heap())),
       ledger_(state_.options()),
       retry_(state_.options()),

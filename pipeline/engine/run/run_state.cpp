@@ -38,8 +38,12 @@ void check(const RunOptions& options) {
 
 }  // namespace
 
-RunState::RunState(Plan plan, const RunOptions& options, const std::optional<BatchShare>& share)
-    : plan_(std::move(plan)), options_(options), share_(share), threads_(threads_for(options)) {
+RunState::RunState(Plan plan, const RunOptions& options, const RunSetting& setting)
+    : plan_(std::move(plan)),
+      options_(options),
+      share_(setting.share),
+      control_(setting.control),
+      threads_(threads_for(options)) {
   plan_.check_memory();
 }
 

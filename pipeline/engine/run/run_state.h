@@ -2,13 +2,14 @@
 #pragma once
 
 #include <atomic>
+#include <memory>
 #include <optional>
 
 #include <penstock/error.h>
 #include <penstock/iterator.h>
 #include <penstock/plan.h>
 
-#include "pipeline/core/batch_share.h"
+#include "pipeline/core/begin_run.h"
 
 namespace penstock {
 
@@ -16,15 +17,17 @@ namespace penstock {
 /// Thread-safe.
 class RunState {
  public:
-  /// `share` is the share of the resulting batches that the run makes; if empty, it makes all.
   /// Throws Error{invalid_argument} for options out of range, and Error{resource_exhausted} if the
   /// plan's least memory exceeds the budget or if too few threads can be started.
-  RunState(Plan plan, const RunOptions& options, const std::optional<BatchShare>& share);
+  RunState(Plan plan, const RunOptions& options, const RunSetting& setting);
 
   const Plan& plan() const noexcept { return plan_; }
   const RunOptions& options() const noexcept { return options_; }
   bool skips() const noexcept { return options_.on_error == OnError::skip; }
+  /// Returns the share of the resulting batches that the run makes; if empty, it makes all.
   const std::optional<BatchShare>& share() const noexcept { return share_; }
+  /// Returns null if the code that began the run does not control it.
+  RunControl* control() const noexcept { return control_.get(); }
   /// Returns the most threads that compute.
   int threads() const noexcept { return threads_.compute; }
   /// Returns the most threads that may wait.
@@ -51,6 +54,7 @@ class RunState {
   const Plan plan_;
   const RunOptions options_;
   const std::optional<BatchShare> share_;
+  const std::shared_ptr<RunControl> control_;
   const Threads threads_;
   std::atomic<bool> cancelled_{false};
   std::atomic<bool> lost_count_{false};

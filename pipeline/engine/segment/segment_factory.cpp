@@ -65,7 +65,8 @@ std::unique_ptr<GroupRunner> SegmentFactory::runner(const SegmentWork& work,
 }
 
 GroupContext::Services SegmentFactory::making() const {
-  return {run_.memory, run_.retry, run_.state.cancelled_flag(), run_.state.options().trust_data};
+  return {run_.memory, run_.retry, run_.state.cancelled_flag(), run_.state.options().trust_data,
+          run_.state.control()};
 }
 
 ErrorAccount SegmentFactory::account_of(const SegmentOwner& owner,
