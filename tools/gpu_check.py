@@ -241,6 +241,15 @@ def plan_of(check):
             needs=["packed"])
         add("benchmarks", f"digest_device_{source}", penstock(*flags, *on_device, "--json", f"digest_device_{source}.json"),
             until=400, skip=missing, needs=["device", "packed"])
+    # The same from JPEGs, which the device decodes: once for their digests, then as fast as one thread of the host feeds it.
+    jpegs = ["profile", "--images", "images", *crops]
+    add("benchmarks", "digest_host_jpegs", penstock(*jpegs, "--epochs", "1", "--json", "digest_host_jpegs.json"), until=400,
+        needs=["images"])
+    add("benchmarks", "digest_device_jpegs", penstock(*jpegs, *on_device, "--epochs", "1", "--json", "digest_device_jpegs.json"),
+        until=400, needs=["device", "images"])
+    add("benchmarks", "jpegs", penstock("profile", "--images", "images", "--shuffle", "--repeat", "--random-resized-crop", "224",
+        "--flip", "--normalize", "--batch", batch, "--seed", "1", "--quiet", "--threads", "1", "--on-device", "--device",
+        check.device, "--seconds", "1" if small else "8", "--json", "jpegs.json"), until=400, most=30, needs=["device", "images"])
     add("benchmarks", "reconstruct", [program("penstock_reconstruct_bench"), "images.pnr", check.device, "2" if small else "10", "mmap"],
         until=400, into="reconstruct.json", result="reconstruct.json", needs=["device", "packed"])
     # 7,000 images a second are wanted: batches of 256 in steps of 36.57 ms.
@@ -300,7 +309,7 @@ def limits_of(check):
         except (KeyError, TypeError, ValueError, IndexError):
             pass
     staging, resnet, torch = (results.get(n) for n in ("staging", "resnet50", "pytorch"))
-    for source in ("made", "photos"):
+    for source in ("made", "photos", "jpegs"):
         digests = [(check.json_of(f"digest_{where}_{source}.json") or {}).get("digest") for where in ("host", "device")]
         if digests[0] and digests[1]:
             want(f"images made on the device have the host's digest ({source})", lambda d=digests: d[0] == d[1])
@@ -316,6 +325,11 @@ def limits_of(check):
         tower = (trainer.get("towers") or [{}])[0]
         results["trainer"] = {"images_per_second": trainer.get("elements_per_second"), "stall_share": tower.get("stall_share"),
                               "causes": tower.get("causes"), "verdict": trainer.get("verdict")}
+    jpegs = check.json_of("jpegs.json")
+    if jpegs:
+        results["jpegs"] = {"images_per_second": jpegs.get("elements_per_second"),
+                            "on_device": (jpegs.get("decoding") or {}).get("on_device"),
+                            "on_host": (jpegs.get("decoding") or {}).get("on_host")}
     if check.rehearsal:
         return limits  # speeds are a GPU's
     want("staged copies >= 0.97 of bare ones", lambda: min(c["ratio"] for c in staging["copies"]) >= 0.97)
@@ -323,6 +337,7 @@ def limits_of(check):
     want("finishing kernels >= 0.8 of a copy", lambda: min(f["ratio"] for f in staging["finish"]) >= 0.8)
     want("of images' making <= 0.06 s a 1,000 on the host", lambda: results["reconstruct"]["host_cpu_s_per_1000"] <= 0.06)
     want("15,000 of them a second", lambda: results["reconstruct"]["images_per_s"] >= 15000)
+    want("20,000 JPEGs a second from one thread of the host", lambda: results["jpegs"]["images_per_second"] >= 20000)
     want("stalls <= 1 % at 7,000 images a second", lambda: results["trainer"]["stall_share"] <= 0.01 and
          results["trainer"]["images_per_second"] >= 0.97 * 7000)
     want("ResNet-50 with its input >= 0.97 of a batch that stays", lambda: resnet["ratio"] >= 0.97)

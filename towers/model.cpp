@@ -34,6 +34,13 @@ Batch::Batch(const StagedBatch& batch)
       rows_(batch.size() > 0 ? batch.at(0).shape[0] : 0),
       valid_rows_(batch.valid_rows()) {}
 
+Batch::Batch(const StagedBatch& batch, std::string component, const DeviceTensor& instead)
+    : Batch(batch) {
+  find_ = [&batch, name = std::move(component), instead](std::string_view wanted) {
+    return wanted == name ? instead : batch[wanted];
+  };
+}
+
 Batch::Batch(const Element& batch)
     : find_([&batch](std::string_view name) {
         const Tensor& tensor = batch[name];

@@ -5,6 +5,7 @@
 
 #include <penstock/error.h>
 #include <penstock/sources.h>
+#include <penstock/towers/classifier.h>
 
 #include "towers/label_check.h"
 
@@ -58,6 +59,17 @@ Dataset model_input(const ModelKind& kind, const Dataset& stored, bool training)
         return out;
       },
       {.name = "select", .output = output});
+}
+
+Dataset model_input_on_device(const ModelKind& kind, const Dataset& stored, bool training) {
+  if (!kind.images)
+    throw Error(ErrorCode::invalid_argument,
+                kind.name + " takes no images that a device could decode");
+  const ImageOps ops = kind.images(training);
+  check_input(kind.name, stored.spec(),
+              {{ops.component(), {{DType::bytes, {}}}}, {"label", {{DType::i64, {}}}}});
+  static_cast<void>(kind.input(stored, training));  // checks the rest
+  return image_and_label(stored, kind.classes).map(ops.on_device());
 }
 
 std::vector<ComponentSpec> carried_in(std::string_view model, const Spec& data) {

@@ -83,7 +83,8 @@ TEST_F(Pack, DigestOfImagesMadeOnADevice) {
       EXPECT_EQ(made["digest"], plain["digest"]) << device << " " << source[1];
       EXPECT_EQ(made["elements"], 120);
       const bool packed = source[1] == records("coefficients");
-      EXPECT_EQ(made["decoding"]["on_device"], packed ? 120 : 0);
+      const bool scanned = source[1] == in() && std::string(device) != "host:0";
+      EXPECT_EQ(made["decoding"]["on_device"], packed || scanned ? 120 : 0);
       EXPECT_EQ(made["jpeg_backend"]["coefficients"], 0);
     }
   }

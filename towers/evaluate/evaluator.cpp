@@ -33,6 +33,7 @@ std::vector<DevicePtr> evaluated_on(const std::vector<DevicePtr>& devices, bool 
 
 TrainOptions alone(TrainOptions options) {
   options.devices = {options.validation_device};
+  options.on_device.reset();  // of the training data
   options.virtual_towers = options.towers_in_turn = 1;
   return options;
 }

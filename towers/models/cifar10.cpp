@@ -74,6 +74,14 @@ std::vector<TakenComponent> cifar10_takes() {
   return {{"image", {{DType::bytes, {}}, {DType::u8, {-1, -1, 3}}}}, {"label", {{DType::i64, {}}}}};
 }
 
+ImageOps cifar10_ops(const ImageOps& pixels, bool training) {
+  const NormalizeOptions normal{.mean = {0.4914F, 0.4822F, 0.4465F},
+                                .deviation = {0.2470F, 0.2435F, 0.2616F},
+                                .layout = Layout::hwc};
+  if (training) return pixels.random_pad_crop(kCrop, kCrop, 0).random_flip().normalize(normal);
+  return pixels.center_crop(kCrop, kCrop).normalize(normal);
+}
+
 Dataset cifar10_input(const Dataset& stored, bool training) {
   check_input("cifar10", stored.spec(), cifar10_takes());
   check_classes("cifar10", stored, kObjects);
@@ -84,13 +92,7 @@ Dataset cifar10_input(const Dataset& stored, bool training) {
                   "cifar10 takes crops of 24x24; the data have image: u8 " + size.to_string());
   const bool encoded = stored.spec()[stored.spec().require("image")].dtype == DType::bytes;
   const Dataset labelled = image_and_label(stored, kObjects);
-  const ImageOps pixels = encoded ? decode_image("image") : image_ops("image");
-  const NormalizeOptions normal{.mean = {0.4914F, 0.4822F, 0.4465F},
-                                .deviation = {0.2470F, 0.2435F, 0.2616F},
-                                .layout = Layout::hwc};
-  if (training)
-    return labelled.map(pixels.random_pad_crop(kCrop, kCrop, 0).random_flip().normalize(normal));
-  return labelled.map(pixels.center_crop(kCrop, kCrop).normalize(normal));
+  return labelled.map(cifar10_ops(encoded ? decode_image("image") : image_ops("image"), training));
 }
 
 }  // namespace
@@ -100,6 +102,7 @@ ModelKind cifar10_kind() {
           .help = "the CIFAR-10 tutorial's network, 1.07 M parameters",
           .make = [](const Scope& scope) -> ModelPtr { return std::make_unique<Cifar10>(scope); },
           .input = cifar10_input,
+          .images = [](bool training) { return cifar10_ops(decode_image("image"), training); },
           .optimizer = "momentum:0.9",
           .schedule = "one_cycle:0.05",
           .takes = cifar10_takes(),

@@ -114,16 +114,17 @@ std::vector<TakenComponent> resnet_takes() {
   return {{"image", {{DType::bytes, {}}}}, {"label", {{DType::i64, {}}}}};
 }
 
+ImageOps resnet_images(bool training) {
+  const NormalizeOptions normal{.layout = Layout::hwc};
+  if (training)
+    return decode_image("image").random_resized_crop(224).random_flip().normalize(normal);
+  return decode_image("image").resize_short(256).center_crop(224, 224).normalize(normal);
+}
+
 Dataset resnet_input(const std::string& model, const Dataset& stored, bool training) {
   check_input(model, stored.spec(), resnet_takes());
   check_classes(model, stored, kClasses);
-  const NormalizeOptions normal{.layout = Layout::hwc};
-  const Dataset labelled = image_and_label(stored, kClasses);
-  if (training)
-    return labelled.map(
-        decode_image("image").random_resized_crop(224).random_flip().normalize(normal));
-  return labelled.map(
-      decode_image("image").resize_short(256).center_crop(224, 224).normalize(normal));
+  return image_and_label(stored, kClasses).map(resnet_images(training));
 }
 
 ModelKind kind(const std::string& name, const std::string& help, const Plan& plan) {
@@ -134,6 +135,7 @@ ModelKind kind(const std::string& name, const std::string& help, const Plan& pla
           },
           .input = [name](const Dataset& stored,
                           bool training) { return resnet_input(name, stored, training); },
+          .images = resnet_images,
           .optimizer = "momentum:0.9",
           .schedule = "cosine:0.1",
           .takes = resnet_takes(),

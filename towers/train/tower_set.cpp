@@ -84,6 +84,8 @@ TowerSet::TowerSet(const ModelMaker& make, const TrainOptions& options,
       store_.divide(std::move(all));
     }
     models_.push_back(make(store_.tower(tower)));
+    if (options.on_device)
+      images_.push_back(std::make_unique<DeviceImages>(device, batch_, *options.on_device));
   }
   store_.pack();
   others_ = make_host_collective(size(), options.strategy.timeout_s, options.strategy.peers);
@@ -93,6 +95,14 @@ TowerSet::TowerSet(const ModelMaker& make, const TrainOptions& options,
 void TowerSet::take(StagedBatch& batch, int tower) const {
   batch.wait(stream(tower));
   if (gpu(tower) == nullptr) batch.synchronize();
+}
+
+Batch TowerSet::to_train(const StagedBatch& batch, int tower) {
+  if (images_.empty()) return Batch(batch);
+  DeviceImages& images = *images_[static_cast<std::size_t>(tower)];
+  const DeviceTensor made = images.make(stream(tower), batch);
+  if (gpu(tower) == nullptr) stream(tower).synchronize();  // this thread computes on them
+  return {batch, images.component(), made};
 }
 
 Pass TowerSet::pass(int tower, const StagedBatch& batch, bool training, std::uint64_t step,

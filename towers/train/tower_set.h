@@ -10,6 +10,7 @@
 
 #include "towers/gpu/gpu.h"
 #include "towers/train/collective.h"
+#include "towers/train/device_images.h"
 
 namespace penstock::towers {
 
@@ -43,6 +44,11 @@ class TowerSet {
   /// Makes the batch usable for the tower's computation: by this thread, or in the order of its
   /// stream.
   void take(StagedBatch& batch, int tower) const;
+  /// Returns the components of a batch to train on, which was taken. Makes the images that were
+  /// left to the device.
+  Batch to_train(const StagedBatch& batch, int tower);
+  /// Returns the bytes of an image that was left to the device, as pixels.
+  std::uint64_t image_bytes() const { return images_.front()->pixels(); }
   /// Returns the description of a batch that layers receive. Elements are dealt to towers as `mode`
   /// says.
   Pass pass(int tower, const StagedBatch& batch, bool training, std::uint64_t step,
@@ -64,6 +70,7 @@ class TowerSet {
   std::vector<ModelPtr> models_;
   std::vector<Stream> own_streams_;
   std::vector<StreamView> streams_;
+  std::vector<std::unique_ptr<DeviceImages>> images_;  // of each tower, or empty
   std::unique_ptr<Collective> others_;
 };
 

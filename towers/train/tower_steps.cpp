@@ -49,7 +49,7 @@ void TowerSteps::make(const StagedBatch& batch, std::uint64_t step) {
   Pass pass = towers_.pass(tower_, batch, true, step, mode_);
   if (strategy_.synchronous()) pass.others = &others;
   if (late_) late_->begin();
-  const Loss loss = towers_.model(tower_).forward(Batch(batch), pass);
+  const Loss loss = towers_.model(tower_).forward(towers_.to_train(batch, tower_), pass);
   if (!late_) {
     tell_({step, loss});
   } else if (const auto told = late_->end(step, loss.rows)) {

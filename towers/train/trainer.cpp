@@ -113,6 +113,12 @@ class Trainer::Impl {
 
   void open_feed(const Dataset& train, const std::string& position, const std::string& file) {
     FeedOptions feed = options_.feed;
+    // Few JPEGs have twice the bytes of the pixels that they become. The host decodes those.
+    constexpr std::uint64_t kLeastRoom = 32 << 10;
+    if (options_.on_device)
+      feed.max_bytes =
+          std::max(feed.max_bytes, static_cast<std::uint64_t>(options_.batch) *
+                                       std::max(kLeastRoom, 2 * towers_.image_bytes()));
     feed.run.seed = options_.seed;
     feed.run.epochs = options_.epochs;
     feed.in_turn = loop_->in_turn(feed.in_turn);

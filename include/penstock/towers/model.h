@@ -10,6 +10,7 @@
 #include <vector>
 
 #include <penstock/dataset.h>
+#include <penstock/image.h>
 #include <penstock/staged_batch.h>
 #include <penstock/towers/layer.h>
 
@@ -29,6 +30,8 @@ class Batch {
  public:
   /// Views a staged batch.
   explicit Batch(const StagedBatch& batch);
+  /// Views a staged batch, with another tensor instead of a component.
+  Batch(const StagedBatch& batch, std::string component, const DeviceTensor& instead);
   /// Views an element in host memory.
   explicit Batch(const Element& batch);
 
@@ -106,6 +109,8 @@ struct ModelKind {
   std::function<ModelPtr(const Scope&)> make{};
   /// Turns stored elements into those that the model takes; augments while training.
   std::function<Dataset(const Dataset&, bool training)> input{};
+  /// Returns the image ops with which `input` ends, for encoded images. Null: there are none.
+  std::function<ImageOps(bool training)> images{};
   std::string optimizer = "momentum:0.9";  ///< see make_optimizer
   std::string schedule = "constant:0.01";  ///< see Schedule::parse
   float clip_norm = 0;                     ///< see UpdateOptions

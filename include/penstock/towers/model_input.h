@@ -24,6 +24,10 @@ void check_classes(std::string_view model, const Dataset& data, std::int64_t out
 /// are. If their source names no classes, a stage checks the labels (ModelKind::classes). Other
 /// data go through the model's own input.
 Dataset model_input(const ModelKind& kind, const Dataset& stored, bool training);
+/// Returns the same elements, but with images that a device makes of encoded ones
+/// (ImageOps::on_device): set TrainOptions::on_device to `kind.images(training)`. Throws
+/// Error{invalid_argument} if the model takes no images, or if those of the data are not encoded.
+Dataset model_input_on_device(const ModelKind& kind, const Dataset& stored, bool training);
 /// Returns the components of the data that every model's input passes on unchanged: kWeight and
 /// kRow, one number each. Throws Error{invalid_argument} if they are of another dtype or shape.
 std::vector<ComponentSpec> carried_in(std::string_view model, const Spec& data);

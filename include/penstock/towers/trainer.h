@@ -10,6 +10,7 @@
 
 #include <penstock/dataset.h>
 #include <penstock/feed.h>
+#include <penstock/image.h>
 #include <penstock/towers/class_weights.h>
 #include <penstock/towers/evaluation.h>
 #include <penstock/towers/model.h>
@@ -73,6 +74,9 @@ struct TrainOptions {
   /// in their folder. With `served`, process 0 does all this, and no other process looks into the
   /// folder: the servers have all that the others need.
   StrategyOptions strategy{};
+  /// The ops of the training data that the towers' devices carry out: the data end in their
+  /// `on_device`. Evaluation data have none.
+  std::optional<ImageOps> on_device{};
   /// Its mode, end, slots and memory; the trainer sets the rest.
   FeedOptions feed{};
   /// The libraries that towers compute with, whatever their devices; tests replace them. Null:

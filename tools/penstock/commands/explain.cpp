@@ -113,8 +113,8 @@ class Explain final : public Command {
     if (reads_image_records(spec)) text += "image records: " + describe_record_decoding() + "\n";
     if (leaves_work_to_device(spec))
       text +=
-          "on the device: coefficient records are decoded there; all else is decoded on the host "
-          "and normalised on the device\n";
+          "on the device: coefficient records and baseline JPEGs are decoded there; all else is "
+          "decoded on the host and normalised on the device\n";
     if (!plan.rows()) return text;
     text += everywhere.empty() ? "several processes: each makes the batches of its own towers\n"
                                : "several processes: each makes the batches of all towers, so N "

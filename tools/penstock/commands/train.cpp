@@ -156,13 +156,14 @@ class Train final : public Command {
         if (!who.lists(cluster::Role::evaluator)) test_data(kind);
         if (!input_.counts_labels())  // which reads all data
           static_cast<void>(input_.class_weights(kind, options_.feed.run));
-        return towers::model_input(kind, shuffled(input_.data(kind)), !plain_);
+        return to_train(kind, input_.data(kind));
       });
       return be_parameter_server(who, cluster_.rendezvous(), interrupts);
     }
     const Dataset stored = input_.data(kind);
     options_.class_weights = input_.class_weights(kind, options_.feed.run);
-    const Dataset train_on = towers::model_input(kind, shuffled(stored), !plain_);
+    const Dataset train_on = to_train(kind, stored);
+    if (on_device_) options_.on_device = kind.images(!plain_);
     std::optional<Dataset> test;
     // Rank 0 does not evaluate if the job lists an evaluator.
     if (!who.lists(cluster::Role::evaluator)) test = test_data(kind);
@@ -257,6 +258,11 @@ class Train final : public Command {
     return interrupts.received() != 0 ? interrupts.exit_code() : judged(result.feed.run.errors);
   }
 
+  Dataset to_train(const towers::ModelKind& kind, const Dataset& stored) const {
+    if (!on_device_) return towers::model_input(kind, shuffled(stored), !plain_);
+    return towers::model_input_on_device(kind, shuffled(stored), !plain_);
+  }
+
   std::optional<Dataset> test_data(const towers::ModelKind& kind) const {
     if (!input_.has_eval_data()) return std::nullopt;
     return towers::model_input(kind, input_.eval_data(kind), false);
@@ -311,6 +317,10 @@ class Train final : public Command {
         {{"f32", towers::Precision::f32},
          {"tf32", towers::Precision::tf32},
          {"bf16", towers::Precision::bf16}});
+    app()
+        ->add_flag("--on-device", on_device_,
+                   "decode the JPEGs of the training data on the towers' devices")
+        ->group(group);
     add(group, "--eval-device", eval_device_, "DEVICE",
         "evaluate on this device during training (default: on the towers, between steps)");
     add(group, "--strategy", strategy_, "NAME",
@@ -407,6 +417,7 @@ class Train final : public Command {
   bool keep_order_ = false;
   std::uint64_t buffer_ = 0;
   bool plain_ = false;
+  bool on_device_ = false;
   bool quiet_ = false;
 };
 
