@@ -39,6 +39,15 @@ TEST(Memory, ReuseOfIdleBuffers) {
   }
 }
 
+TEST(Memory, ExactSize) {
+  const auto memory = memory_of(kLimit);
+  std::uint64_t promised = 0;
+  BufferPtr idle = take(*memory, 8192);
+  idle = {};
+  EXPECT_EQ(memory->allocate(4096, promised, true)->size(), 4096U);
+  EXPECT_EQ(memory->allocate(8192, promised, true)->size(), 8192U);
+}
+
 TEST(Memory, ChargeOfSmallBuffers) {
   const struct {
     std::size_t bytes, size, charged;

@@ -207,7 +207,7 @@ BufferPtr Memory::charged(std::uint64_t bytes) {
   }
 }
 
-BufferPtr Memory::allocate(std::size_t bytes, std::uint64_t& promised) {
+BufferPtr Memory::allocate(std::size_t bytes, std::uint64_t& promised, bool exact) {
   if (bytes > limit_) {  // it may have no size class
     MutexLock lock(mutex_);
     scarce_ = true;
@@ -229,7 +229,7 @@ BufferPtr Memory::allocate(std::size_t bytes, std::uint64_t& promised) {
     if (free_.size() <= static_cast<std::size_t>(wanted)) {
       free_.resize(static_cast<std::size_t>(wanted) + 1);
     }
-    buffer = take_idle(wanted);
+    buffer = take_idle(wanted, exact || scarce_);
     if (buffer == nullptr) trim(charge);
     live_ += buffer != nullptr ? buffer->charge() : charge;
     peak_ = std::max(peak_, live_ + idle_);
@@ -261,8 +261,8 @@ Error Memory::no_room_for(std::size_t bytes) const {
 // Takes the smallest idle buffer that is large enough, of at most twice the size. So rarely
 // requested sizes do not all get buffers of their own over time. If memory is scarce, no request
 // takes more than its size, because another request may need just that buffer.
-Memory::PoolBuffer* Memory::take_idle(int wanted) noexcept {
-  const int most = scarce_ ? wanted : wanted + kClassesToADoubling;
+Memory::PoolBuffer* Memory::take_idle(int wanted, bool exact) noexcept {
+  const int most = exact ? wanted : wanted + kClassesToADoubling;
   const auto end = std::min(free_.size(), static_cast<std::size_t>(most) + 1);
   for (auto i = static_cast<std::size_t>(wanted); i < end; ++i) {
     if (free_[i].empty()) continue;

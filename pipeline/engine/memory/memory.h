@@ -66,8 +66,10 @@ class Memory : public std::enable_shared_from_this<Memory> {
 
   /// Returns a buffer of at least `bytes`, taken from `promised` as far as possible. Returns null
   /// if there is no room now. As long as no request has found the budget full, it may be an idle
-  /// buffer of up to twice the size.
-  BufferPtr allocate(std::size_t bytes, std::uint64_t& promised) EXCLUDES(mutex_);
+  /// buffer of up to twice the size, unless `exact` is true: the number of buffers that a stage
+  /// fills depends on their sizes.
+  BufferPtr allocate(std::size_t bytes, std::uint64_t& promised, bool exact = false)
+      EXCLUDES(mutex_);
 
   /// Returns the error for a request of this size that finds no room.
   Error no_room_for(std::size_t bytes) const;
@@ -126,7 +128,7 @@ class Memory : public std::enable_shared_from_this<Memory> {
   }
   static int size_class(std::size_t bytes) noexcept;
   static std::size_t class_bytes(int size_class) noexcept;
-  PoolBuffer* take_idle(int wanted) noexcept REQUIRES(mutex_);
+  PoolBuffer* take_idle(int wanted, bool exact) noexcept REQUIRES(mutex_);
   void give(PoolBuffer* buffer) noexcept EXCLUDES(mutex_);
   void trim(std::uint64_t wanted) REQUIRES(mutex_);
   void put_outgoing(PoolBuffer* buffer) noexcept REQUIRES(mutex_);

@@ -42,7 +42,7 @@ class StreamMemory final : public ReadContext {
   BufferPtr allocate(std::size_t bytes) override {
     BufferPtr buffer = wait_for(memory_, line_, stages_, bytes, [&] {
       std::uint64_t promised = 0;
-      return memory_.allocate(bytes, promised);
+      return memory_.allocate(bytes, promised, true);
     });
     buffer->held_mark()->hold(memory_.held().here_or_elsewhere());
     return buffer;
