@@ -92,8 +92,7 @@ void KeptElements::add(std::uint64_t ordinal, const Payload& payload) {
     const std::size_t all = bytes_of(element[i]);
     const std::size_t copied = copied_bytes(element[i], all);
     bytes += copied;
-    if (copied == 0 && element[i].owner())
-      elsewhere += std::min<std::uint64_t>(element[i].owner()->size(), all);
+    if (copied == 0 && element[i].owner()) elsewhere += all;
   }
   std::byte* const place = arena_.take(bytes);
   std::byte* copy = place + sizeof(Kept) + element.size() * sizeof(Tensor);
