@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <exception>
+#include <utility>
 
 #include "pipeline/stage/batch_rows.h"
 #include "pipeline/stage/held_values.h"
@@ -36,13 +38,15 @@ class BufferedShuffleIterator final : public OrderIterator {
                           const OpenContext& context)
       : input_(std::move(input)), capacity_(buffer), rng_(rng), values_(node, context) {}
 
+  // Items in front of an error still belong to the run, however many are pulled at once.
   std::size_t pull(std::span<ElementRef> out) override {
     std::size_t count = 0;
     for (; count < out.size(); ++count) {
-      if (!values_.full()) fill();
-      if (values_.full()) {
-        if (count == 0) values_.refuse();
-        break;  // those in front still belong to the run, however many were pulled at once
+      if (!values_.full()) try_to_fill();
+      if (values_.full() || error_) {
+        if (count > 0) break;
+        if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
+        values_.refuse();
       }
       if (buffer_.empty()) break;
       const std::uint64_t drawn = rng_.below(buffer_.size());
@@ -60,6 +64,15 @@ class BufferedShuffleIterator final : public OrderIterator {
   void restore(StateReader& state) override { discard(state.get()); }
 
  private:
+  void try_to_fill() {
+    if (error_) return;
+    try {
+      fill();
+    } catch (...) {
+      error_ = std::current_exception();
+    }
+  }
+
   void fill() {
     while (!ended_ && buffer_.size() < capacity_) {
       const std::size_t held = buffer_.size();
@@ -83,6 +96,7 @@ class BufferedShuffleIterator final : public OrderIterator {
   std::uint64_t payloads_ = 0;  // of what the buffer holds
   std::uint64_t emitted_ = 0;
   bool ended_ = false;
+  std::exception_ptr error_;  // of the input, for the next pull
 };
 
 class ShuffleNode final : public Node {
