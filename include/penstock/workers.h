@@ -38,7 +38,8 @@ struct WorkerOptions {
   /// program, which called `serve` with the same dataset there.
   std::string graph{};
   /// Threads of this process that make elements next to the workers. -1: all of
-  /// `RunOptions::threads`. 0: none, except for elements that can't be sent.
+  /// `RunOptions::threads`. 0: none, except for elements that can't be sent, and those that are
+  /// made alone to find out whether the memory budget suffices.
   int local_threads = -1;
   /// A worker that is silent for this long is lost. Without local threads, a run that has no worker
   /// for this long ends with Error{unavailable}.

@@ -308,8 +308,12 @@ std::optional<AskBody> encode_items(const SegmentWork& segment, std::size_t stag
                                     std::span<const ElementRef> items, ProgramNumbers& programs,
                                     std::size_t most) {
   ItemWriter writer(programs, most);
-  for (const ElementRef& item : items)
-    if (!writer.put(item)) return std::nullopt;
+  try {
+    for (const ElementRef& item : items)
+      if (!writer.put(item)) return std::nullopt;
+  } catch (const Error&) {
+    return std::nullopt;  // it can't be sent, such as a batch with more rows than its components
+  }
   AskBody body = writer.body(segment, stage, items.size());
   if (body.head.size() + body.values.size() > most) return std::nullopt;
   return body;

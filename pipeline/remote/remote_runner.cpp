@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "pipeline/engine/errors/retry.h"
+#include "pipeline/engine/memory/step_back.h"
 #include "pipeline/engine/run/run_state.h"
 #include "pipeline/engine/run/stage_services.h"
 #include "pipeline/stage/counters.h"
@@ -41,10 +42,11 @@ std::size_t RemoteRunner::answer_bytes(const Group& group) const {
   return row * group.count + (texts ? group.read_bytes : 0);
 }
 
+// An element that is made alone decides whether the budget suffices, so it takes its memory here.
 void RemoteRunner::begin(Group& group) {
   std::optional<AskBody> body;
   const std::size_t bytes = answer_bytes(group);
-  if (bytes <= pool_.most_bytes())
+  if (bytes <= pool_.most_bytes() && !run_.step_back.alone())
     body = encode_items(segment_, stage_, group.all_items(), pool_.programs(),
                         pool_.most_bytes() - bytes);
   if (body) {

@@ -17,6 +17,7 @@ namespace penstock {
 class Retry;
 class RunState;
 class StageServices;
+class StepBack;
 class Waker;
 struct SlotLayout;
 
@@ -53,6 +54,7 @@ struct RemoteServices {
   Waker& waker;
   Retry& retry;
   StageServices& stages;
+  const StepBack& step_back;
 };
 
 /// Connects to the workers that the run's options name. REQUIRES: the options name workers, and

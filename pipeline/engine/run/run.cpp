@@ -51,7 +51,7 @@ Run::Run(Plan plan, const RunOptions& options, const RunSetting& setting, OpenWo
                .segments = factory_}) {
   if (step_back_.alone()) memory_->be_exact();
   if (!state_.options().workers.addresses.empty() && open_workers != nullptr)
-    remote_ = open_workers({state_, *waker_, retry_, stages_});
+    remote_ = open_workers({state_, *waker_, retry_, stages_, step_back_});
 }
 
 Run::~Run() {
