@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <ostream>
 #include <span>
 #include <string>
@@ -20,26 +21,21 @@
 #include <penstock/sources.h>
 
 #include "pipeline/core/begin_run.h"
-#include "tests/conformance/stages.h"
-#include "tests/conformance/takes.h"
+#include "tests/conformance/random_graphs.h"
+#include "tests/remote/loop_workers.h"
 #include "tests/support/time_limit.h"
 
 namespace penstock {
 namespace conformance_budgets_test {
 
-using test::StageCase;
 using test::x_of;
-
-/// Returns a size of a heavy-tailed distribution. Sometimes lets other threads go first.
-std::uint64_t tail(std::uint64_t seed, std::int64_t x) {
-  Rng rng(seed, static_cast<std::uint64_t>(x), 1);
-  if (rng.coin(0.1)) std::this_thread::yield();
-  return static_cast<std::uint64_t>(std::min(500 / std::pow(1 - rng.uniform(), 0.8), 20'000.0));
-}
-
-Dataset takes(const Dataset& input, std::uint64_t seed, bool keeps) {
-  return input.map_op(std::make_shared<test::Takes>(tail, seed, keeps));
-}
+using test::graphs::lacks_memory;
+using test::graphs::Outcome;
+using test::graphs::outcome_of;
+using test::graphs::random_graph;
+using test::graphs::RandomGraph;
+using test::graphs::rest_of;
+using test::graphs::takes;
 
 /// Makes each number a vector of so many bytes.
 Dataset large(const Dataset& input, std::int64_t bytes) {
@@ -48,133 +44,6 @@ Dataset large(const Dataset& input, std::int64_t bytes) {
   };
   const Spec output({{"x", DType::i64, {bytes / std::int64_t{sizeof(std::int64_t)}}}});
   return input.map(fill, {.output = output});
-}
-
-/// The stages with one order, and without files that outlive a run.
-const std::vector<StageCase>& chosen_stages() {
-  static const std::vector<StageCase> chosen = [] {
-    std::vector<StageCase> all = test::stages();
-    std::erase_if(all, [](const StageCase& stage) {
-      return stage.unordered || stage.name.find("file") != std::string::npos ||
-             stage.name.find("snapshot") != std::string::npos;
-    });
-    return all;
-  }();
-  return chosen;
-}
-
-struct Graph {
-  Dataset dataset;
-  std::string text;
-  OnError on_error = OnError::fail;
-};
-
-Dataset takes_some(const Dataset& input, Rng& rng) {
-  const std::uint64_t seed = rng.below(1000);
-  return takes(input, seed, rng.coin(0.5));
-}
-
-/// Lines of a file, which values share buffers of, through some stages. Then their numbers.
-Graph random_texts(Rng& rng) {
-  static const test::TempFolder folder;
-  static const std::string path = [] {
-    std::string lines;
-    for (std::int64_t x = 0; x < 200; ++x)
-      lines += std::to_string(x) + std::string(tail(5, x) / 4, ' ') + "\n";
-    return folder.write("lines", lines);
-  }();
-  const auto even = [](const Element& e) { return e[0].bytes_at(0).size() % 2 == 0; };
-  const auto same = [](Element e) { return e; };
-  const auto count = static_cast<std::int64_t>(5 + rng.below(100));
-  Graph graph{text_lines({path}).take(count), std::to_string(count) + " lines"};
-  const std::vector<std::pair<std::string, std::function<Dataset(const Dataset&)>>> stages{
-      {"map", [&](const Dataset& d) { return d.map(same); }},
-      {"filter", [&](const Dataset& d) { return d.filter(even); }},
-      {"value shuffle", [&](const Dataset& d) { return d.map(same).shuffle({.buffer = 7}); }},
-      {"cache", [](const Dataset& d) { return d.cache(); }},
-      {"repeat", [](const Dataset& d) { return d.repeat(2); }},
-      {"batches of texts", [](const Dataset& d) { return d.batch(5).unbatch(); }},
-      {"windows of texts", [](const Dataset& d) { return d.window(4, {.shift = 3}).unbatch(); }},
-  };
-  for (std::uint64_t left = rng.below(4); left > 0; --left) {
-    const auto& [name, stage] = stages[rng.below(stages.size())];
-    graph.dataset = stage(graph.dataset);
-    graph.text += ", " + name;
-  }
-  const auto number = [](const Element& in, Element& out, Rng&) {
-    out["x"].mutable_values<std::int64_t>()[0] = std::atoll(std::string(in[0].bytes_at(0)).c_str());
-  };
-  graph.dataset = graph.dataset.map(number, {.output = test::x_spec()});
-  return graph;
-}
-
-/// `more`: the source of what graphs have had only later, as tests name the others by numbers.
-Graph random_graph(Rng& rng, Rng* more) {
-  const auto count = static_cast<std::int64_t>(5 + rng.below(60));
-  Graph graph = more != nullptr && more->coin(0.2)
-                    ? random_texts(*more)
-                    : Graph{test::numbers(count), std::to_string(count) + " numbers"};
-  graph.dataset = takes_some(graph.dataset, rng);
-  if (more != nullptr && more->coin(0.2)) {
-    graph.dataset = test::failing_at(test::failing_at(graph.dataset, 3), 7);
-    graph.on_error = OnError::skip;
-    graph.text += " without 3 and 7";
-  }
-  for (std::uint64_t left = 1 + rng.below(4); left > 0; --left) {
-    const StageCase& stage = chosen_stages()[rng.below(chosen_stages().size())];
-    try {
-      graph.dataset = stage.build(graph.dataset);
-    } catch (const Error&) {
-      continue;  // such as pad_batches of a number of batches that is not known
-    }
-    graph.text += ", " + stage.name;
-    if (rng.coin(0.6)) graph.dataset = takes_some(graph.dataset, rng);
-  }
-  if (rng.coin(0.5)) {
-    const auto rows = static_cast<std::int64_t>(1 + rng.below(16));
-    graph.dataset = graph.dataset.batch(rows);
-    graph.text += ", batches of " + std::to_string(rows);
-  }
-  return graph;
-}
-
-/// What a run gave, and the error that ended it.
-struct Outcome {
-  std::vector<std::string> elements;
-  std::string error;
-
-  bool operator==(const Outcome&) const = default;
-};
-
-std::ostream& operator<<(std::ostream& out, const Outcome& outcome) {
-  for (const std::string& element : outcome.elements) out << element << " ";
-  return out << outcome.error;
-}
-
-/// Runs to the end or the first error, and lets go of each element before the next.
-Outcome rest_of(Iterator& run) {
-  Outcome outcome;
-  while (Next next = run.next()) {
-    if (next.is_error()) {
-      outcome.error = next.error().what();
-      break;
-    }
-    outcome.elements.push_back(test::text_of(*next));
-  }
-  return outcome;
-}
-
-Outcome outcome_of(const Dataset& dataset, const RunOptions& options, bool alone = false) {
-  Iterator run = begin_run(dataset, options, {.alone = alone});
-  return rest_of(run);
-}
-
-Outcome outcome_of(const Dataset& dataset, int threads, std::uint64_t budget) {
-  return outcome_of(dataset, {.threads = threads, .memory_bytes = budget});
-}
-
-bool lacks_memory(const std::string& error) {
-  return error.find("memory budget") != std::string::npos;
 }
 
 /// True if it is the whole, or an error for lack of memory behind a part of it, which may have
@@ -199,6 +68,14 @@ bool is_same(const Outcome& outcome, const Outcome& alone, bool shuffled, std::s
          std::ranges::equal(outcome.elements, std::span(alone.elements).subspan(from));
 }
 
+/// Returns the most bytes of a run that makes one element at a time.
+std::uint64_t peak_alone(const Dataset& dataset, const RunOptions& options) {
+  Iterator run = begin_run(dataset, options, {.alone = true});
+  while (run.next().has_value()) {
+  }
+  return run.stats().memory.peak_bytes;
+}
+
 /// Restores a run from one of its first positions, in the same budget.
 Outcome restored(const Dataset& dataset, std::size_t position, const RunOptions& options) {
   Iterator run = dataset.iterate(options);
@@ -219,22 +96,29 @@ class RandomGraphs {
   std::string look_at(std::uint64_t number) {
     Rng rng(19, number, 4);
     Rng more(19, number, 5);
-    const Graph graph = random_graph(rng, with_more_ ? &more : nullptr);
-    RunOptions options{.threads = 1, .memory_bytes = 1U << 30, .on_error = graph.on_error};
-    if (options.on_error == OnError::skip) options.max_error_share = 1;
+    // What came from a worker keeps no more than its values (docs/budget.md).
+    const bool with_workers = with_more_ && more.coin(0.1);
+    const RandomGraph graph = random_graph(rng, with_more_ ? &more : nullptr, !with_workers);
+    RunOptions options = graph.options;
+    options.threads = 1;
+    options.memory_bytes = 1U << 30;
     const Outcome whole = outcome_of(graph.dataset, options);
     std::string text = "graph " + std::to_string(number) + ": " + graph.text;
     if (!whole.error.empty()) return {};  // a stage refuses an element
     const auto has = [&](const char* stage) { return graph.text.find(stage) != std::string::npos; };
     const bool shuffled = has("shuffle");
     // Behind a batch that an error cut short, elements draw other random numbers.
-    const bool redrawn = shuffled || (graph.on_error == OnError::skip && has("rebatch"));
+    const bool redrawn = shuffled || (graph.options.on_error == OnError::skip && has("rebatch"));
     // Such a stage may end the run while an error is still in the shuffle's buffer.
     if (shuffled && (has("take") || has("zip") || has("choose_from") || has("reduced"))) return {};
-    const std::uint64_t least =
-        std::max<std::uint64_t>(compile(graph.dataset, {}).least_memory(), 1 << 10);
-    options.memory_bytes =
-        static_cast<std::uint64_t>(static_cast<double>(least + 4096) * std::pow(30, rng.uniform()));
+    const std::uint64_t least = compile(graph.dataset, {}).least_memory();
+    const double share = rng.uniform();
+    options.memory_bytes = static_cast<std::uint64_t>(
+        with_more_ && more.coin(0.5)
+            ? static_cast<double>(peak_alone(graph.dataset, options)) * (0.3 + 0.8 * share)
+            : static_cast<double>(std::max<std::uint64_t>(least, 1 << 10) + 4096) *
+                  std::pow(30, share));
+    options.memory_bytes = std::max(options.memory_bytes, least);
     const auto some_threads = [&] { return options.threads = 1 + static_cast<int>(rng.below(8)); };
     const Outcome alone = outcome_of(graph.dataset, options, true);
     some_threads();
@@ -243,6 +127,12 @@ class RandomGraphs {
     text += "\none at a time: " + testing::PrintToString(alone);
     if (again != alone) return text + "\nand then: " + testing::PrintToString(again);
     text += "\nin " + std::to_string(options.memory_bytes) + " bytes";
+    std::optional<test::LoopWorkers> workers;
+    if (with_workers) {
+      workers.emplace(graph.dataset, 1 + static_cast<int>(more.below(2)));
+      options.workers = workers->options(static_cast<int>(more.below(3)));
+      text += ", with workers";
+    }
     for (int run = 0; run < 4; ++run) {
       text += "\n" + std::to_string(some_threads()) + " threads: ";
       const Outcome outcome = outcome_of(graph.dataset, options);
@@ -270,7 +160,7 @@ class RandomGraphs {
 // PENSTOCK_GRAPHS: how many; tools/reliability.sh looks at 100,000. PENSTOCK_GRAPH: one of them.
 TEST(Budgets, AreEnoughForTheRightElementsOrForAnError) {
   const char* const asked = std::getenv("PENSTOCK_GRAPHS");
-  const std::uint64_t graphs = asked != nullptr ? std::strtoull(asked, nullptr, 10) : 2000;
+  const std::uint64_t graphs = asked != nullptr ? std::strtoull(asked, nullptr, 10) : 1200;
   const test::TimeLimit limit(asked != nullptr ? 36'000 : 300);
   RandomGraphs random(true);
   if (const char* const one = std::getenv("PENSTOCK_GRAPH")) {

@@ -2,7 +2,8 @@
 file(GLOB conformance_tests RELATIVE ${CMAKE_CURRENT_LIST_DIR} CONFIGURE_DEPENDS conformance/*_test.cpp)
 list(TRANSFORM conformance_tests REPLACE "_test.cpp$" "")
 list(REMOVE_ITEM conformance_tests feed_divisions feeds strategies)
-penstock_tests(conformance FILES ${conformance_tests} LIBRARIES TBB::tbb JPEG::JPEG PNG::PNG)
+penstock_tests(conformance FILES ${conformance_tests} SOURCES remote/loop_transport.cpp
+  LIBRARIES TBB::tbb JPEG::JPEG PNG::PNG ZLIB::ZLIB)
 penstock_test(conformance/feed_divisions  # 864 feeds of each graph
   SLOW "*Divisions.GoOnInOthers*" "*Divisions.*_drop" "*Divisions.*_pad" "*Divisions.*_stop")
 penstock_test(conformance/feeds  # none of these ends
