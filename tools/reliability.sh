@@ -73,7 +73,7 @@ python_figures() {
 figures python python_figures
 PENSTOCK_SCHEDULES=1000000 build/release/bin/engine_schedules_test
 PENSTOCK_CHANGES=25 PENSTOCK_OUTCOMES=20 build/release/bin/engine_tests --gtest_filter='*ChangedFiles*:Outcomes.*'
-PENSTOCK_GRAPHS="${PENSTOCK_GRAPHS:-100000}" build/release/bin/conformance_tests --gtest_filter='Budgets.AreEnough*:SerialCount.*'
+PENSTOCK_GRAPHS="${PENSTOCK_GRAPHS:-100000}" build/release/bin/conformance_tests --gtest_filter='Budgets.AreEnough*:Budgets.OfFeeds*:SerialCount.*'
 PENSTOCK_KILLS="${PENSTOCK_TRAIN_KILLS:-100}" build/release/bin/e2e_train_test --gtest_filter='*Killed*'
 PENSTOCK_TRAIN_STEPS=200 ctest --preset release -R '^towers/trainer/Trainer\.(TowersAsOne|Learns)'
 ctest --preset release -L reliability -E '^(crash|storm|rss|limits|cluster/kills|cluster/served_kills|http/upload_kills)/'
