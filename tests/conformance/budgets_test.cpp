@@ -209,6 +209,18 @@ TEST(Budgets, OfCachesEndARunBehindTheSameElement) {
   }
 }
 
+// Once a shuffle lost what it had drawn when its input failed.
+TEST(Budgets, OfCachesInFrontOfAShuffle) {
+  const test::TimeLimit limit(100);
+  const auto same = [](Element element) { return element; };
+  const Dataset shuffled =
+      large(test::numbers(200), 1'000).map(same).cache().shuffle({.buffer = 5, .seed = 1});
+  const RunOptions options{.threads = 2, .memory_bytes = 64 << 10};
+  const Outcome alone = outcome_of(shuffled, options, true);
+  EXPECT_EQ(alone.elements.size(), 33U);
+  for (int run = 0; run < 10; ++run) EXPECT_EQ(outcome_of(shuffled, options), alone);
+}
+
 // An element that finds no memory is none of those that are shared out. Once it was dropped with
 // the elements of other shards, and others came in its place.
 TEST(Budgets, TooSmallForAShard) {
