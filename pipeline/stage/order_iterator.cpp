@@ -24,19 +24,12 @@ void OrderIterator::discard(std::uint64_t count) {
 }
 
 std::uint64_t OrderIterator::discard_at_most(std::uint64_t count) {
-  std::array<ElementRef, kBlock> dropped;
   std::uint64_t done = 0;
-  // A block of values may take more memory than there is.
-  for (std::size_t block = 1; done < count;) {
-    const std::size_t pulled = pull({dropped.data(), std::min<std::uint64_t>(count - done, block)});
-    if (pulled == 0) break;
-    done += pulled;
-    block = kBlock;
-    for (std::size_t i = 0; i < pulled; ++i) {
-      if (const Error* const error = run_error(dropped[i])) throw Error(*error);
-      if (dropped[i].payload) block = 1;
-      dropped[i] = ElementRef();
-    }
+  // One at a time: several values may take more memory than there is.
+  for (; done < count; ++done) {
+    ElementRef dropped;
+    if (pull({&dropped, 1}) == 0) break;
+    if (const Error* const error = run_error(dropped)) throw Error(*error);
   }
   return done;
 }

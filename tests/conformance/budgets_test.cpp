@@ -194,6 +194,7 @@ TEST(Budgets, AreEnoughForGraphsThatOnceFailed) {
   for (const std::uint64_t number :
        {889, 987, 1872, 2123, 2318, 3269, 4029, 6920, 11099, 14229, 17298, 19467})
     EXPECT_EQ(random.look_at(number), "");
+  EXPECT_EQ(RandomGraphs(true).look_at(2277), "");  // a restored run held several values at once
 }
 
 // However many elements a thread pulls at once.
