@@ -160,7 +160,7 @@ class RandomGraphs {
 // PENSTOCK_GRAPHS: how many; tools/reliability.sh looks at 100,000. PENSTOCK_GRAPH: one of them.
 TEST(Budgets, AreEnoughForTheRightElementsOrForAnError) {
   const char* const asked = std::getenv("PENSTOCK_GRAPHS");
-  const std::uint64_t graphs = asked != nullptr ? std::strtoull(asked, nullptr, 10) : 1200;
+  const std::uint64_t graphs = asked != nullptr ? std::strtoull(asked, nullptr, 10) : 500;
   const test::TimeLimit limit(asked != nullptr ? 36'000 : 300);
   RandomGraphs random(true);
   if (const char* const one = std::getenv("PENSTOCK_GRAPH")) {
