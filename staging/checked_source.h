@@ -45,7 +45,7 @@ class CheckedSource final : public BatchSource {
   const BatchSourcePtr source_;
   const std::shared_ptr<RunControl> control_;
   const std::unique_ptr<ScanCheck> check_;
-  const std::uint64_t scan_bytes_;
+  std::uint64_t scan_bytes_;  // 0: the host decodes all
   const bool drops_remainder_;
   Setbacks setbacks_;
   std::uint64_t by_host_ = 0;  // batches to deliver until JPEGs are left to the device again

@@ -143,7 +143,7 @@ std::vector<Plan> plans_of(const std::vector<Dataset>& datasets, const RunOption
 }
 
 Parts prepare(const Inputs& inputs, std::vector<DevicePtr> devices, FeedOptions options,
-              std::optional<std::string_view> saved = {}) {
+              std::optional<std::string_view> saved = {}, bool checks = true) {
   const std::vector<Dataset>& datasets = inputs.datasets;
   check_options(options, devices);
   const auto towers = static_cast<std::int64_t>(towers_of(options, devices.size()));
@@ -197,7 +197,7 @@ Parts prepare(const Inputs& inputs, std::vector<DevicePtr> devices, FeedOptions 
     const DevicePtr& reads = devices[sharded && here < devices.size() ? here : 0];
     const bool divided = options.mode == FeedMode::split;
     CheckForFeed checked;
-    if (share == nullptr || (!divided && share->count > 0))
+    if (checks && (share == nullptr || (!divided && share->count > 0)))
       checked = check_for_feed(plans[number], options, divided ? towers : 1, reads);
     const auto control = checked.check ? std::make_shared<RunControl>() : nullptr;
     const RunSetting setting{.share = share != nullptr ? std::optional(*share) : std::nullopt,
@@ -233,8 +233,7 @@ Parts prepare(const Inputs& inputs, std::vector<DevicePtr> devices, FeedOptions 
           .state = std::move(state),
           .wanted = wanted,
           .made_everywhere = std::move(deal.everywhere),
-          .returns = returns,
-          .check_bytes = check_bytes};
+          .returns = returns};
 }
 
 Inputs inputs_of(const Dataset& dataset, FeedMode mode, std::size_t towers) {
@@ -301,14 +300,13 @@ std::vector<Feed> share_slots(const std::vector<FeedInput>& inputs, int slots,
                               std::uint64_t device_memory) {
   std::vector<Parts> parts;
   for (const FeedInput& input : inputs) {
-    FeedOptions options = input.options;
-    const auto read =
-        inputs_of(input.dataset, options.mode, towers_of(options, input.devices.size()));
-    options.device_memory = device_memory;
+    const auto read = inputs_of(input.dataset, input.options.mode,
+                                towers_of(input.options, input.devices.size()));
+    // A bounded pool has no room for checks of scans.
     parts.push_back(
-        prepare(read, input.devices, options,
-                input.state.empty() ? std::nullopt : std::optional<std::string_view>(input.state)));
-    device_memory = device_memory == 0 ? 0 : device_memory - parts.back().check_bytes;
+        prepare(read, input.devices, input.options,
+                input.state.empty() ? std::nullopt : std::optional<std::string_view>(input.state),
+                device_memory == 0));
   }
   Pools pools(parts);
   pools.make(slots, device_memory);

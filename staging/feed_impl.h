@@ -51,7 +51,6 @@ class Feed::Impl {
     SlotsWanted wanted{};                     ///< as if the budget had room for them
     std::string made_everywhere{};            ///< see FeedStats
     std::shared_ptr<TowersReturn> returns{};  ///< which the runs have as their holder
-    std::uint64_t check_bytes = 0;            ///< of a device, for checks of scans
     /// The pool of each tower's slots, or empty.
     std::vector<std::shared_ptr<StagingPool>> pools{};
   };

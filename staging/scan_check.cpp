@@ -50,15 +50,17 @@ bool is_jpeg(const Tensor& plans, std::int64_t row) {
 }  // namespace
 
 std::optional<std::string> ScanCheck::images_of(const Spec& batches) {
-  for (std::size_t i = 0; i < batches.size(); ++i) {
-    const ComponentSpec& images = batches[i];
+  std::optional<std::string> found;
+  for (const ComponentSpec& images : batches) {
     const int plans = batches.find(image::plan_component(images.name));
     if (images.dtype != DType::bytes || plans < 0) continue;
     const ComponentSpec& plan = batches[static_cast<std::size_t>(plans)];
-    if (plan.dtype == DType::u8 && plan.shape.rank() == 2 && plan.shape[1] == sizeof(DevicePlan))
-      return images.name;
+    if (plan.dtype != DType::u8 || plan.shape.rank() != 2 || plan.shape[1] != sizeof(DevicePlan))
+      continue;
+    if (found) return std::nullopt;
+    found = images.name;
   }
-  return std::nullopt;
+  return found;
 }
 
 std::uint64_t ScanCheck::device_bytes(const Spec& batches, const std::string& images,
@@ -74,6 +76,7 @@ ScanCheck::ScanCheck(const DevicePtr& device, const Spec& batches, const std::st
       device_(device),
       pinned_(device->pinned()),
       rows_(static_cast<std::size_t>(options.rows)),
+      max_bytes_(options.max_bytes),
       bytes_(work_bytes(options.rows) + fits_bytes(options.rows)) {
   stream_.emplace(device, "check of scans");
   area_.emplace(device, checked_part(batches, images), options.rows,
@@ -104,6 +107,9 @@ std::int64_t ScanCheck::undecoded(const Element& batch) {
   std::int64_t jpegs = 0;
   for (std::int64_t row = 0; row < count; ++row) jpegs += is_jpeg(plans, row) ? 1 : 0;
   if (jpegs == 0) return 0;
+  std::uint64_t bytes_here = 0;
+  for (std::int64_t row = 0; row < count; ++row) bytes_here += batch[images_].bytes_at(row).size();
+  if (bytes_here > max_bytes_) return jpegs;
 
   Piece piece{Element{{images_, batch[images_]}, {plans_, plans}}, 0, count};
   area_->put(permit_ ? std::move(*std::exchange(permit_, std::nullopt)) : area_->reserve(),

@@ -23,7 +23,7 @@ class ScanCheck {
     std::uint64_t max_bytes = 0;  ///< see StagingOptions: room for the images of a batch
     double watchdog_s = 60;       ///< see StagingOptions
   };
-  /// Returns the component of the batches that holds such images; nothing if there is none.
+  /// Returns the component of the batches that holds such images; nothing unless it is one.
   static std::optional<std::string> images_of(const Spec& batches);
   /// Returns the device memory that a check takes.
   static std::uint64_t device_bytes(const Spec& batches, const std::string& images,
@@ -36,9 +36,9 @@ class ScanCheck {
   ScanCheck(const ScanCheck&) = delete;
   ScanCheck& operator=(const ScanCheck&) = delete;
 
-  /// Returns how many JPEGs of the batch the device does not decode. Waits for the device. Throws
-  /// the device's error, Error{no_progress} if it hangs, and Error{out_of_range} if the images are
-  /// larger than `max_bytes`.
+  /// Returns how many JPEGs of the batch the device does not decode: all, if the images have more
+  /// than `max_bytes`. Waits for the device. Throws the device's error, and Error{no_progress} if
+  /// it hangs. It must not be called again after that.
   std::int64_t undecoded(const Element& batch);
 
  private:
@@ -47,6 +47,7 @@ class ScanCheck {
   const DevicePtr device_;
   const std::shared_ptr<Allocator> pinned_;
   const std::size_t rows_;
+  const std::uint64_t max_bytes_;
   const std::size_t bytes_;       // of `memory_`
   std::byte* memory_ = nullptr;   // of the device: working memory, and the fits
   std::int32_t* fits_ = nullptr;  // on the host

@@ -33,7 +33,8 @@ struct DecodingCounts {
   std::uint64_t jpeg_own = 0;                  ///< JPEGs decoded by Penstock's own back end
   /// JPEGs that it left to libjpeg-turbo, by reason. Only reasons that occurred are listed.
   std::vector<std::pair<std::string, std::uint64_t>> jpeg_fallback;
-  std::uint64_t on_device = 0;  ///< images left to a device, as coefficients or as JPEGs
+  /// Images left to a device, as coefficients or as JPEGs. Those that are made again count again.
+  std::uint64_t on_device = 0;
   /// Images that ImageOps::on_device had to leave to the host, by reason. Only reasons that
   /// occurred are listed: "format", "unchecked", "header", "orientation", "room", "ops", "size",
   /// "libjpeg-turbo". "undecoded" are those that a device did not decode: they count twice, as the

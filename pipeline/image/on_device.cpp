@@ -56,7 +56,10 @@ class DeviceOp final : public WorkOp {
       : chain_(std::move(chain)),
         plan_name_(plan_component(chain_->component)),
         pixels_(make_fused_op(without_finish(*chain_))) {
-    static_cast<void>(size_on_device(*chain_));
+    const Size size = size_on_device(*chain_);
+    pixel_bytes_ = static_cast<std::uint64_t>(size.height) *
+                   static_cast<std::uint64_t>(size.width) *
+                   static_cast<std::uint64_t>(output_format(*chain_).channels);
   }
 
   std::string name() const override { return name_of(*chain_); }
@@ -147,7 +150,8 @@ class DeviceOp final : public WorkOp {
     if (jpeg::read_header(bytes, header) != jpeg::Foreign::none) return WhyHost::header;
     const DecodeOptions& options = *chain_->decode;
     if (options.orient && jpeg_orientation(bytes) != 1) return WhyHost::orientation;
-    if (bytes.size() - header.scan > scan_bytes ||
+    // A batch that the host makes has pixels instead, and has to fit as well.
+    if (scan_bytes < pixel_bytes_ || bytes.size() - header.scan > scan_bytes ||
         options.limits.max_codec_bytes < std::uint64_t{jpeg::kDeviceImageBytes})
       return WhyHost::room;
     if (!plan_pass(header, item, context, passes)) return WhyHost::ops;
@@ -226,6 +230,7 @@ class DeviceOp final : public WorkOp {
   const std::shared_ptr<const ImageOps::Chain> chain_;
   const std::string plan_name_;
   const WorkOpPtr pixels_;
+  std::uint64_t pixel_bytes_ = 0;  // of an image that the host decodes
 };
 
 }  // namespace

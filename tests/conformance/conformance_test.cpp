@@ -273,6 +273,7 @@ TEST_P(Conformance, RunsThatGoBack) {
       for (bool epochs = true; epochs;) {
         std::vector<std::string> expected;  // of this epoch
         std::vector<std::string> states{iterator.save()};
+        std::vector<std::shared_ptr<const SavedRun>> marks{control->mark()};
         std::size_t at = 0;
         std::size_t least = 0;  // goes no further back than this, so that it gets to an end
         for (bool more = true; more;) {
@@ -289,12 +290,15 @@ TEST_P(Conformance, RunsThatGoBack) {
           more = !next.is_end();
           if (!more) break;
           ++at;
-          if (at == states.size()) states.push_back(iterator.save());
+          if (at == states.size()) {
+            states.push_back(iterator.save());
+            marks.push_back(control->mark());
+          }
           const std::size_t back = Rng(at, least, 0).below(6);
           if (back == 0 || at - least < back) continue;
           at -= back;
           least = at + 1;
-          control->go_back(states[at]);
+          control->go_back(*marks[at]);
           EXPECT_TRUE(iterator.save() == states[at]) << at;
         }
         EXPECT_EQ(iterator.stats().elements, straight.stats().elements);

@@ -221,6 +221,33 @@ TEST(ScansFeedStates, RestoredOnOtherDevices) {
   }
 }
 
+TEST(ScansFeedCounts, ElementsLeftOver) {
+  for (const OnError on_error : {OnError::fail, OnError::skip}) {
+    for (const std::int64_t odd : {1, 17, 44, 45}) {
+      const auto kind_of = [odd](std::int64_t i) {
+        return i == odd ? ScanKind::no_codes : ScanKind::good;
+      };
+      const Dataset dataset =
+          images(45, kind_of).map(crops().on_device()).batch(kEach, {.drop_remainder = true});
+      const FeedOptions options = options_of(FeedMode::per_tower, EpochEnd::stop, on_error);
+      EXPECT_EQ(deliveries(dataset, "host:0:check", options),
+                deliveries(dataset, "host:0", options))
+          << odd;
+    }
+  }
+}
+
+TEST(ScansFeedErrors, DeviceErrorsThatPass) {
+  const FeedOptions options = options_of(FeedMode::per_tower, EpochEnd::stop, OnError::fail);
+  const Dataset dataset = batches(images(24, [](auto) { return ScanKind::good; }));
+  const auto good = deliveries(dataset, "host:0", options);
+  for (int record = 1; record < 40; ++record) {
+    auto got = deliveries(dataset, "host:0:fail_record=" + std::to_string(record), options);
+    std::erase_if(got, [](const std::string& text) { return text.find(" failed") != text.npos; });
+    EXPECT_EQ(got, good) << record;
+  }
+}
+
 TEST(ScansFeedCounts, GoodImages) {
   const std::uint64_t before = scans();
   const std::uint64_t undecoded_before = undecoded();
@@ -267,6 +294,27 @@ TEST(ScansFeedCounts, HostInsteadOfDevices) {
                     WhyHost::unchecked),
             kImages);
   EXPECT_EQ(by_host(batches(input).cache(), copies, usual, WhyHost::unchecked), kImages / 2);
+  EXPECT_EQ(by_host(input.map(crops().on_device()).batch(2).unbatch().batch(kEach), copies, usual,
+                    WhyHost::unchecked),
+            kImages);
+  // Only one of these images would be checked.
+  const Spec both(
+      {{"image", DType::bytes, {}}, {"label", DType::i64, {}}, {"other", DType::bytes, {}}});
+  const Dataset twice = input.map(
+      [](Element in) {
+        in.set("other", in["image"]);
+        return in;
+      },
+      {.output = both});
+  EXPECT_EQ(by_host(twice.map(decode_image("other").resize(24, 24).on_device())
+                        .map(crops().on_device())
+                        .batch(kEach),
+                    copies, usual, WhyHost::unchecked),
+            2 * kImages);
+  // The run could go back only by making everything again.
+  EXPECT_EQ(by_host(input.cache().map(crops().on_device()).batch(kEach), copies, usual,
+                    WhyHost::unchecked),
+            kImages);
   FeedOptions narrow = usual;
   narrow.max_bytes = kEach * 64;
   const ImageOps small = decode_image().resize(4, 4).normalize();

@@ -146,6 +146,7 @@ Passed SkipLedger::before(const StageCounters* stage, std::optional<std::uint64_
 void SkipLedger::restore(std::uint64_t errors) {
   MutexLock lock(mutex_);
   errors_.count = errors;
+  while (errors_.first.size() > errors) errors_.first.pop_back();
 }
 
 void SkipLedger::restore(const StageCounters* stage, Passed passed) {

@@ -33,8 +33,11 @@ class Iterator::Impl {
         run_(std::make_unique<Run>(std::move(plan), options, setting, hooks.open_workers)),
         position_({run_->state(), run_->activity(), run_->step_back(), run_->segments(),
                    run_->ledger(), run_->tuning(), run_->stages()}) {
-    if (RunControl* const control = run_->state().control(); control && position_.returns())
-      control->go_back = [this](std::string_view state) { return go_back(state); };
+    RunControl* const control = run_->state().control();
+    if (control != nullptr && position_.returns()) {
+      control->mark = [this] { return std::make_shared<const SavedRun>(position_.mark()); };
+      control->go_back = [this](const SavedRun& saved) { return go_back(saved); };
+    }
     if (hooks.observe != nullptr) observed_ = hooks.observe([this] { return stats(); });
   }
 
@@ -64,13 +67,10 @@ class Iterator::Impl {
 
   std::string save() { return position_.save(); }
 
-  bool go_back(std::string_view state) {
+  bool go_back(const SavedRun& saved) {
     MutexLock lock(consumer_mutex_);
-    const RunState& run = run_->state();
-    if (run.cancelled()) return false;
-    position_.go_back(
-        SavedRun::parse(state, Fingerprint(*run.plan().root(), !run.options().trust_data)));
-    return true;
+    if (run_->state().cancelled()) return false;
+    return position_.go_back(saved);
   }
 
   /// False in a child of `fork`, where the run has no threads.

@@ -63,8 +63,9 @@ void Position::restore(const SavedRun& saved) {
   trees_.open(epoch_, saved.tree);
 }
 
-void Position::go_back(const SavedRun& saved) {
-  leave().reset();
+bool Position::go_back(const SavedRun& saved) {
+  const std::chrono::milliseconds deadline(run_.state.options().close_deadline_ms);
+  if (!leaving_.destroy(leave(), run_.state.cancelled_flag(), deadline)) return false;
   trees_.close();
   run_.ledger.step_back();
   {
@@ -72,6 +73,7 @@ void Position::go_back(const SavedRun& saved) {
     if (!finished_.empty() && finished_.back().epoch == saved.epoch) finished_.pop_back();
   }
   restore(saved);
+  return true;
 }
 
 std::string Position::save() {
@@ -79,18 +81,20 @@ std::string Position::save() {
   if (!unsavable.empty()) throw Error(ErrorCode::invalid_argument, unsavable);
   // Before the lock, because the first fingerprint may read files.
   const Fingerprint graph(*run_.state.plan().root(), !run_.state.options().trust_data);
-  for (std::optional<SavedRun> saved;;) {
+  const SavedRun saved = mark();
+  // A run that restores the state does not meet these elements again.
+  run_.ledger.write_down();
+  run_.tuning.write_down();
+  return saved.bytes(graph);
+}
+
+SavedRun Position::mark() {
+  for (;;) {
     {
       MutexLock lock(mutex_);
       // While another thread opens the epoch, the position is the epoch's beginning. A source that
       // is being opened may save, too.
-      if (is_over() || run_.state.cancelled() || opening_ > 0 || trees_.known()) saved = state();
-    }
-    if (saved) {
-      // A run that restores the state does not meet these elements again.
-      run_.ledger.write_down();
-      run_.tuning.write_down();
-      return saved->bytes(graph);
+      if (is_over() || run_.state.cancelled() || opening_ > 0 || trees_.known()) return state();
     }
     open();  // what a tree finds when it is opened belongs to the position, such as a full cache
   }

@@ -49,12 +49,14 @@ class Position {
   void restore(const SavedRun& saved);
   /// True if the run can go back to a position.
   bool returns() const;
-  /// Takes everything down and continues from a position that this run saved in this epoch, like a
-  /// restored run. Only for the consumer.
-  void go_back(const SavedRun& saved) EXCLUDES(mutex_, opening_mutex_, epochs_mutex_);
+  /// Takes everything down and continues from a position in this epoch, like a restored run.
+  /// Returns false if the run was cancelled and a read hangs. Only for the consumer.
+  bool go_back(const SavedRun& saved) EXCLUDES(mutex_, opening_mutex_, epochs_mutex_);
   /// Returns the position as the bytes of a SavedRun. An element counts as soon as `pull` has taken
   /// it, at the end of its wait.
   std::string save() EXCLUDES(mutex_, opening_mutex_);
+  /// Returns the position itself.
+  SavedRun mark() EXCLUDES(mutex_, opening_mutex_);
 
   /// Waits for the next item until `deadline` and takes it. Returns false if this epoch has no
   /// more, and nothing if the item has not come. Throws what opening the epoch throws, and
