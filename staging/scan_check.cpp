@@ -128,6 +128,9 @@ std::int64_t ScanCheck::undecoded(const Element& batch) {
   part.height = part.width = std::numeric_limits<std::int32_t>::max();
   const std::size_t work = bytes_ - rows_ * sizeof(fits_[0]);
   auto* const fits = reinterpret_cast<std::int32_t*>(memory_ + work);
+  constexpr std::int32_t kNotRun = -1;  // what kernels that do not run leave
+  std::fill_n(fits_, count, kNotRun);
+  stream.copy({fits, fits_, fits_bytes(count)});
   for (std::int64_t first = 0; first < count; first += kTogether) {
     part.count = std::min(kTogether, count - first);
     part.offsets = reinterpret_cast<const std::uint64_t*>(bytes.data) + first;
@@ -138,7 +141,6 @@ std::int64_t ScanCheck::undecoded(const Element& batch) {
   stream.copy({fits_, fits, fits_bytes(count)});
   staged->release(stream);
   permit_ = area_->reserve();  // there is one as soon as the device has passed the release
-  device_->check();
   std::int64_t undecoded = 0;
   for (std::int64_t row = 0; row < count; ++row) {
     const bool decoded = fits_[row] == static_cast<std::int32_t>(PlanFit::fits);

@@ -244,7 +244,7 @@ void PipelineFlags::add_stages(CLI::App& app) {
       {"--strict-images", StageRole::decode, "strict_images",
        "with --decode: reject images with decoder warnings, even if no pixel changes"},
       {"--on-device", StageRole::decode, "on_device",
-       "with --decode: decode coefficient records on the --device"},
+       "with --decode: decode coefficient records and JPEGs on the --device"},
   };
   for (const Option& option : kOptions)
     in_order(app, option.flag, option.help,
