@@ -9,6 +9,7 @@
 
 #include "pipeline/codec/exif.h"
 #include "pipeline/core/device_scans.h"
+#include "pipeline/image/decoders.h"
 #include "pipeline/image/device/jpeg_plan.h"
 #include "pipeline/image/device/record_plan.h"
 #include "pipeline/image/fused.h"
