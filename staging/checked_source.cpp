@@ -13,7 +13,7 @@ namespace penstock {
 
 CheckedSource::CheckedSource(BatchSourcePtr source, std::shared_ptr<RunControl> control,
                              CheckForFeed check)
-    : source_(std::move(source)),
+    : ForwardingSource(std::move(source)),
       control_(std::move(control)),
       check_(std::move(check.check)),
       scan_bytes_(control_->go_back ? check.scan_bytes : 0),
@@ -24,7 +24,7 @@ CheckedSource::CheckedSource(BatchSourcePtr source, std::shared_ptr<RunControl> 
 Next CheckedSource::next() {
   while (scan_bytes_ > 0 && by_host_ == 0) {
     const std::shared_ptr<const SavedRun> before = control_->mark();
-    Next next = source_->next();
+    Next next = source().next();
     if (is_final(next)) {
       if (next.has_value()) setbacks_.pass();
       return next;
@@ -33,9 +33,9 @@ Next CheckedSource::next() {
     by_host_ = next.is_end() ? 1 : setbacks_.add();
     const bool made = next.has_value();
     if (made) next = Next(End{});  // gives its memory back
-    if (!control_->go_back(*before)) return made ? source_->next() : std::move(next);
+    if (!control_->go_back(*before)) return made ? source().next() : std::move(next);
   }
-  Next next = source_->next();
+  Next next = source().next();
   if (by_host_ == 0) return next;
   if (next.has_value()) --by_host_;
   if (next.is_end()) by_host_ = 0;

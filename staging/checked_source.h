@@ -26,23 +26,16 @@ struct CheckForFeed {
 /// does not decode an image, the run goes back to this batch, and the host decodes until it has
 /// been made again. So a bad image has the host's result, in its place, and no batch is delivered
 /// that was made behind one that failed.
-class CheckedSource final : public BatchSource {
+class CheckedSource final : public ForwardingSource {
  public:
   /// `control` is that of the source's run.
   CheckedSource(BatchSourcePtr source, std::shared_ptr<RunControl> control, CheckForFeed check);
   Next next() override;
-  Buffer::Made made() const noexcept override { return source_->made(); }
-  bool broke_off() const noexcept override { return source_->broke_off(); }
-  bool next_epoch() override { return source_->next_epoch(); }
-  Stats stats() const override { return source_->stats(); }
-  std::string save() const override { return source_->save(); }
-  void cancel() noexcept override { source_->cancel(); }
 
  private:
   /// True if the result is that of a run without a device.
   bool is_final(Next& next);
 
-  const BatchSourcePtr source_;
   const std::shared_ptr<RunControl> control_;
   const std::unique_ptr<ScanCheck> check_;
   std::uint64_t scan_bytes_;  // 0: the host decodes all

@@ -196,8 +196,9 @@ Parts prepare(const Inputs& inputs, std::vector<DevicePtr> devices, FeedOptions 
     const std::size_t here = number - static_cast<std::size_t>(options.towers_held.first);
     const DevicePtr& reads = devices[sharded && here < devices.size() ? here : 0];
     const bool divided = options.mode == FeedMode::split;
+    const bool delivers = !sharded || here < devices.size();  // to a tower of this process
     CheckForFeed checked;
-    if (checks && (share == nullptr || (!divided && share->count > 0)))
+    if (checks && delivers && (share == nullptr || (!divided && share->count > 0)))
       checked = check_for_feed(plans[number], options, divided ? towers : 1, reads);
     const auto control = checked.check ? std::make_shared<RunControl>() : nullptr;
     const RunSetting setting{.share = share != nullptr ? std::optional(*share) : std::nullopt,

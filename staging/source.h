@@ -70,16 +70,34 @@ class IteratorSource final : public BatchSource {
   bool broke_off_ = false;
 };
 
+/// A source that changes `next` of another source, and leaves the rest to it.
+class ForwardingSource : public BatchSource {
+ public:
+  explicit ForwardingSource(BatchSourcePtr source) : source_(std::move(source)) {}
+  Buffer::Made made() const noexcept override { return source_->made(); }
+  bool broke_off() const noexcept override { return source_->broke_off(); }
+  bool next_epoch() override { return source_->next_epoch(); }
+  Stats stats() const override { return source_->stats(); }
+  std::string save() const override { return source_->save(); }
+  void cancel() noexcept override { source_->cancel(); }
+
+ protected:
+  BatchSource& source() noexcept { return *source_; }
+
+ private:
+  const BatchSourcePtr source_;
+};
+
 /// A source that records the times at which another source returns its batches.
-class StampedSource final : public BatchSource {
+class StampedSource final : public ForwardingSource {
  public:
   /// `pulls`: receives the times; it must outlive this object.
-  StampedSource(std::unique_ptr<BatchSource> source, int line, const TimeSource& clock,
+  StampedSource(BatchSourcePtr source, int line, const TimeSource& clock,
                 std::vector<PullTimes>& pulls)
-      : source_(std::move(source)), line_(line), clock_(clock), pulls_(pulls) {}
+      : ForwardingSource(std::move(source)), line_(line), clock_(clock), pulls_(pulls) {}
   Next next() override {
-    Next next = source_->next();
-    const Buffer::Made made = source_->made();
+    Next next = source().next();
+    const Buffer::Made made = source().made();
     if (next.has_value() && next.value().size() == 0) return next;  // made by another process
     const std::int64_t now = clock_.now();
     pulls_.push_back({.got = now,
@@ -90,14 +108,8 @@ class StampedSource final : public BatchSource {
                       .batch = next.has_value()});
     return next;
   }
-  bool broke_off() const noexcept override { return source_->broke_off(); }
-  bool next_epoch() override { return source_->next_epoch(); }
-  Stats stats() const override { return source_->stats(); }
-  std::string save() const override { return source_->save(); }
-  void cancel() noexcept override { source_->cancel(); }
 
  private:
-  const std::unique_ptr<BatchSource> source_;
   const int line_;
   const TimeSource& clock_;
   std::vector<PullTimes>& pulls_;

@@ -1,13 +1,9 @@
 // Feeds of random graphs in random budgets, whose towers hold batches for random times: towers get
 // what a run gives that makes one element at a time, up to the same error.
-#include <atomic>
 #include <chrono>
-#include <cstdlib>
 #include <future>
 #include <memory>
-#include <mutex>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -21,7 +17,6 @@
 #include "staging/host/host_device.h"
 #include "tests/conformance/random_graphs.h"
 #include "tests/staging/batches.h"
-#include "tests/support/time_limit.h"
 
 namespace penstock {
 namespace budget_feeds_test {
@@ -160,31 +155,8 @@ std::string look_at(std::uint64_t number) {
          "\nfed: " + testing::PrintToString(together);
 }
 
-// PENSTOCK_GRAPHS: how many. PENSTOCK_GRAPH: one of them.
 TEST(Budgets, OfFeedsWhoseTowersHoldBatches) {
-  const char* const asked = std::getenv("PENSTOCK_GRAPHS");
-  const std::uint64_t graphs = asked != nullptr ? std::strtoull(asked, nullptr, 10) : 300;
-  const test::TimeLimit limit(asked != nullptr ? 36'000 : 300);
-  if (const char* const one = std::getenv("PENSTOCK_GRAPH")) {
-    EXPECT_EQ(look_at(std::strtoull(one, nullptr, 10)), "");
-    return;
-  }
-  std::atomic<std::uint64_t> next{0};
-  std::mutex mutex;
-  std::vector<std::string> wrong;
-  std::vector<std::jthread> threads;
-  for (int i = 0; i < 4; ++i) {
-    threads.emplace_back([&] {
-      for (std::uint64_t number = next++; number < graphs; number = next++) {
-        std::string said = look_at(number);
-        if (said.empty()) continue;
-        const std::lock_guard lock(mutex);
-        wrong.push_back(std::move(said));
-      }
-    });
-  }
-  threads.clear();
-  for (const std::string& each : wrong) ADD_FAILURE() << each;
+  test::graphs::look_at_graphs(300, look_at);
 }
 
 }  // namespace budget_feeds_test

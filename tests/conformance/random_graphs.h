@@ -1,13 +1,19 @@
 // Random graphs of the suite's stages over random inputs, and the outcomes of their runs.
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <cstdint>
+#include <cstdlib>
 #include <memory>
+#include <mutex>
 #include <ostream>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <penstock/rng.h>
@@ -16,6 +22,7 @@
 #include "tests/conformance/random_inputs.h"
 #include "tests/conformance/stages.h"
 #include "tests/conformance/takes.h"
+#include "tests/support/time_limit.h"
 
 namespace penstock::test::graphs {
 
@@ -117,6 +124,37 @@ inline Outcome outcome_of(const Dataset& dataset, int threads, std::uint64_t bud
 
 inline bool lacks_memory(const std::string& error) {
   return error.find("memory budget") != std::string::npos;
+}
+
+/// Looks at `few` graphs with several threads, or at as many as PENSTOCK_GRAPHS says, or at the one
+/// that PENSTOCK_GRAPH names. `look_at` returns what is wrong with a graph. Returns how many, 0 for
+/// one.
+template <typename LookAt>
+std::uint64_t look_at_graphs(std::uint64_t few, const LookAt& look_at) {
+  const char* const asked = std::getenv("PENSTOCK_GRAPHS");
+  const std::uint64_t graphs = asked != nullptr ? std::strtoull(asked, nullptr, 10) : few;
+  const TimeLimit limit(asked != nullptr ? 36'000 : 300);
+  if (const char* const one = std::getenv("PENSTOCK_GRAPH")) {
+    EXPECT_EQ(look_at(std::strtoull(one, nullptr, 10)), "");
+    return 0;
+  }
+  std::atomic<std::uint64_t> next{0};
+  std::mutex mutex;
+  std::vector<std::string> wrong;
+  std::vector<std::jthread> threads;
+  for (int i = 0; i < 4; ++i) {
+    threads.emplace_back([&] {
+      for (std::uint64_t number = next++; number < graphs; number = next++) {
+        std::string said = look_at(number);
+        if (said.empty()) continue;
+        const std::lock_guard lock(mutex);
+        wrong.push_back(std::move(said));
+      }
+    });
+  }
+  threads.clear();
+  for (const std::string& each : wrong) ADD_FAILURE() << each;
+  return graphs;
 }
 
 }  // namespace penstock::test::graphs

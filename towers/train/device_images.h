@@ -16,14 +16,16 @@ namespace penstock::towers {
 /// thread.
 class DeviceImages {
  public:
-  /// Prepares for batches of up to `rows` rows. Throws what Reconstructor's constructor throws.
-  DeviceImages(const DevicePtr& device, std::int64_t rows, const ImageOps& ops);
+  /// Prepares for batches of up to `rows` rows, on the tower's stream. Throws what Reconstructor's
+  /// constructor throws.
+  DeviceImages(StreamView stream, std::int64_t rows, const ImageOps& ops);
+  /// Waits for the stream's work.
   ~DeviceImages();
   DeviceImages(const DeviceImages&) = delete;
   DeviceImages& operator=(const DeviceImages&) = delete;
 
-  /// Enqueues the work on the stream. Returns the images, which the next call overwrites.
-  DeviceTensor make(StreamView stream, const StagedBatch& batch);
+  /// Enqueues the work. Returns the images, which the next call overwrites.
+  DeviceTensor make(const StagedBatch& batch);
   /// Returns the bytes of the pixels of an image, one for each value.
   std::uint64_t pixels() const {
     return static_cast<std::uint64_t>(reconstructor_.image().shape.volume());
@@ -32,6 +34,7 @@ class DeviceImages {
   const std::string& component() const { return reconstructor_.image().name; }
 
  private:
+  const StreamView stream_;
   const DevicePtr device_;
   Reconstructor reconstructor_;
   const std::size_t bytes_;

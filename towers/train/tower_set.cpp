@@ -85,7 +85,7 @@ TowerSet::TowerSet(const ModelMaker& make, const TrainOptions& options,
     }
     models_.push_back(make(store_.tower(tower)));
     if (options.on_device)
-      images_.push_back(std::make_unique<DeviceImages>(device, batch_, *options.on_device));
+      images_.push_back(std::make_unique<DeviceImages>(stream(tower), batch_, *options.on_device));
   }
   store_.pack();
   others_ = make_host_collective(size(), options.strategy.timeout_s, options.strategy.peers);
@@ -100,7 +100,7 @@ void TowerSet::take(StagedBatch& batch, int tower) const {
 Batch TowerSet::to_train(const StagedBatch& batch, int tower) {
   if (images_.empty()) return Batch(batch);
   DeviceImages& images = *images_[static_cast<std::size_t>(tower)];
-  const DeviceTensor made = images.make(stream(tower), batch);
+  const DeviceTensor made = images.make(batch);
   if (gpu(tower) == nullptr) stream(tower).synchronize();  // this thread computes on them
   return {batch, images.component(), made};
 }
