@@ -22,9 +22,11 @@ WHEELS = ["nvidia-cuda-cuobjdump>=13,<14", "nvidia-cuda-nvdisasm>=13,<14"]
 MODULES = [ROOT / "build/release/bin/libpenstock_cuda.so", ROOT / "build/release/bin/libpenstock_towers_cuda.so"]
 COLUMNS = ["registers", "shared", "stack", "local", "hot"]
 # The rules, whatever the table says. Nothing lies on a stack but what one thread an image does once, and the few words that
-# nvcc 13.0 keeps there, on one architecture or another, while kernels over few rows divide doubles or take their logarithm.
+# nvcc 13.0 keeps there, on one architecture or another, while kernels over few rows divide doubles or take their
+# logarithm, or for bounds outside of a loop.
 STACK = {"LayOut": 560, "InBatch<Bf16>": 32, "InBatch<float>": 32, "Softmax<Bf16>": 16, "Softmax<float>": 16,
-         "Triplet<Bf16>": 16, "Triplet<float>": 16, "Clip": 8, "NormBack<Bf16>": 8}
+         "Triplet<Bf16>": 16, "Triplet<float>": 16, "Clip": 8, "Norm<Bf16>": 8, "NormGradients": 8,
+         "Sums<float, gradients>": 8}
 # Finishing a value of a photograph takes at most 17 instructions, those of all paths together; where a pixel has one value
 # they are more for each. With channels last, the loop that stores only copies.
 HOT = (re.compile(r"Finish<\w+, first, [34]>"), 17)
@@ -36,7 +38,8 @@ ISSUE = 132 * 4 * 32 * 1.755e9
 WARP_SYMBOLS = 19454
 # Bytes that a value of these moves.
 MOVES = {"Fill": 4, "Scale": 8, "Add": 12, "ToBf16": 6, "SumOfTwo<float>": 12, "SumOfTwo<Bf16>": 6, "Sgd": 12,
-         "Momentum": 20, "Adam": 28}
+         "Momentum": 20, "Adam": 28, "Norm<float>": 8, "Norm<Bf16>": 4, "NormBack<float>": 12, "NormBack<Bf16>": 6,
+         "GatedSum<float>": 12, "GatedSum<Bf16>": 6, "MaxPoolBack<float>": 4, "MaxPoolBack<Bf16>": 2}
 
 
 def tool():
@@ -64,6 +67,8 @@ def short(name):
     """"Finish<bf16, last, 3>" for a kernel of staging, "Row Softmax<float>" for one of the trainer."""
     for number, kind in enumerate(["f32", "f16", "bf16"]):
         name = name.replace(f"(penstock::FinishType){number}", kind)
+    for number, kind in enumerate(["moments", "squares", "gradients"]):
+        name = name.replace(f"(penstock::towers::Sums){number}", kind)
     inner = re.search(r"kernel<(.*)>\(", name).group(1).strip()
     name = re.sub(r"penstock::(kernels|towers)::", "", inner).replace(" >", ">")
     name = re.sub(r"\b(Value|Row)Body<(.*)>$", r"\2", name)
@@ -71,10 +76,10 @@ def short(name):
     return re.sub(r"(<\w+), (true|false)", lambda m: f"{m[1]}, {'first' if m[2] == 'true' else 'last'}", name)
 
 
-def hot_loop(code):
+def hot_loop(code, wide):
     """Instructions of the innermost loop that stores most, for each value that it stores; None: there is none.
 
-    `code` is (address, text). A store of 8 or 16 bytes in a finishing kernel has four values, others one.
+    `code` is (address, text). A store of 16 bytes has `wide` values, one of 8 bytes four, others one.
     """
     loops = []
     for address, text in code:
@@ -87,7 +92,8 @@ def hot_loop(code):
             continue
         body = [text for address, text in code if begin <= address <= end]
         stores = [text for text in body if re.search(r"\bSTG", text)]
-        values = sum(4 if re.search(r"STG\S*\.(64|128)\b", text) else 1 for text in stores)
+        values = sum(wide if re.search(r"STG\S*\.128\b", text) else 4 if re.search(r"STG\S*\.64\b", text) else 1
+                     for text in stores)
         if values and (best is None or values > best[1]):
             best = (len(body), values)
     return round(best[0] / best[1], 1) if best else None
@@ -136,7 +142,7 @@ def measure(modules):
                 here = code[name, architecture]
                 row["local"] = sum(bool(re.search(r"\b(LDL|STL)\b", text)) for _, text in here)
                 kernel = short(readable[name])
-                row["hot"] = symbol_loop(here) if kernel == "Entropy" else hot_loop(here) or 0
+                row["hot"] = symbol_loop(here) if kernel == "Entropy" else hot_loop(here, 8 if "Bf16" in kernel else 4) or 0
                 found[kernel][architecture] = row
     return found
 

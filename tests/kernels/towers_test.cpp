@@ -107,6 +107,19 @@ std::int64_t some(Memory& memory, int number) {
   return memory.between(1, number % 3 == 0 ? 1000 : 40);
 }
 
+template <int kTogether>
+void compare_totals() {
+  compare<double>(
+      [](Memory& m, int /*n*/) {
+        const std::int64_t rows = m.between(1, 300), channels = kTogether * m.between(1, 3);
+        const double* sums =
+            m.fill<double>(2 * rows * channels, [&] { return static_cast<double>(m.real()); });
+        return Case<TotalsPlan<kTogether>>{{sums, m.leave<double>(2 * channels), rows, channels},
+                                           2 * channels / kTogether};
+      },
+      1e-12);
+}
+
 void compare_values() {
   compare([](Memory& m, int n) {
     const std::int64_t count = some(m, n);
@@ -166,15 +179,8 @@ void compare_values() {
             columns};
       },
       1e-12);
-  compare<double>(
-      [](Memory& m, int /*n*/) {
-        const std::int64_t rows = m.between(1, 300), channels = m.between(1, 3);
-        const double* sums =
-            m.fill<double>(2 * rows * channels, [&] { return static_cast<double>(m.real()); });
-        return Case<TotalsPlan>{{sums, m.leave<double>(2 * channels), rows, channels},
-                                2 * channels};
-      },
-      1e-12);
+  compare_totals<1>();
+  compare_totals<4>();
   compare([](Memory& m, int n) {
     const std::int64_t count = some(m, n);
     const double* totals = m.fill<double>(count, [&] { return static_cast<double>(m.real()); });
@@ -187,6 +193,18 @@ void compare_values() {
         {n % 3 == 0 ? nullptr : totals, floats(m, c), floats(m, c), floats(m, c),
          floats(m, c, 0, 2), m.leave<float>(c), m.leave<float>(c), m.leave<float>(c),
          m.leave<float>(c), c, static_cast<double>(m.between(1, 9)), 1e-3, 0.9F},
+        c};
+  });
+}
+
+void compare_norm_gradients() {
+  compare([](Memory& m, int n) {
+    const std::int64_t c = m.between(1, 300);
+    const double* totals = m.fill<double>(2 * c, [&] { return static_cast<double>(m.real(0, 9)); });
+    return Case<NormGradientsPlan>{
+        {totals, n % 3 == 0 ? nullptr : floats(m, c), floats(m, c),
+         n % 3 == 1 ? nullptr : m.leave<float>(2 * c), c, static_cast<float>(n % 2),
+         static_cast<float>(n / 2 % 2), static_cast<double>(m.between(1, 9))},
         c};
   });
 }
@@ -226,6 +244,44 @@ void compare_of() {
                              h, w, c, low, h + more, w + more, into, -3},
                             into ? large : small};
   });
+  // Windows within an image, over its edges, and beyond them; few values, so that many are equal.
+  const auto windows = [](Memory& m, int n) {
+    const auto small = [&](int low, int high) {
+      return static_cast<std::int32_t>(m.between(low, high));
+    };
+    Windows w{small(1, 7), small(1, 7), n % 2 == 0 ? 8 * small(1, 2) : small(1, 9),
+              0,           0,           small(1, 4),
+              small(1, 3), small(0, 2)};
+    w.out_height = (w.height + w.low + 2) / w.stride + 1;
+    w.out_width = (w.width + w.low) / w.stride + 1;
+    return w;
+  };
+  const auto digits = [](Memory& m, std::int64_t count) {
+    return m.fill<T>(count, [&] {
+      T made{};
+      const auto digit = static_cast<float>(m.between(-2, 3));
+      store(made, digit == 3 ? NAN : digit);
+      return made;
+    });
+  };
+  compare([&](Memory& m, int n) {
+    const Windows w = windows(m, n);
+    const std::int64_t images = m.between(1, 3);
+    const std::int64_t in = images * w.height * w.width * w.channels;
+    const std::int64_t out = images * w.out_height * w.out_width * w.channels;
+    return Case<MaxPoolPlan<T>>{{digits(m, in), m.leave<T>(out), m.leave<std::uint16_t>(out), w},
+                                images * w.out_height};
+  });
+  compare([&](Memory& m, int n) {
+    const Windows w = windows(m, n);
+    const std::int64_t images = m.between(1, 3);
+    const std::int64_t in = images * w.height * w.width * w.channels;
+    const std::int64_t out = images * w.out_height * w.out_width * w.channels;
+    const std::uint16_t* const places = m.fill<std::uint16_t>(
+        out, [&] { return static_cast<std::uint16_t>(m.between(0, w.kernel * w.kernel)); });
+    return Case<MaxPoolBackPlan<T>>{{values<T>(m, out), places, m.leave<T>(in), w},
+                                    images * w.height};
+  });
   compare([](Memory& m, int /*n*/) {
     const std::int64_t rows = m.between(1, 9), c = m.between(1, 40);
     return Case<LrnPlan<T>>{{values<T>(m, rows * c), m.leave<T>(rows * c), m.leave<float>(rows * c),
@@ -246,28 +302,48 @@ void compare_of() {
   const auto divided = [](Memory& m, std::int64_t rows, std::int64_t c) {
     return Bands::of(rows * c, c, sizeof(T), m.between(1, 6));
   };
-  compare([&](Memory& m, int n) {
-    const std::int64_t rows = m.between(1, 60), c = channels(m, n);
-    const Bands bands = divided(m, rows, c);
-    return Case<SumsPlan<T>>{{values<T>(m, rows * c), values<T>(m, rows * c), floats(m, c),
-                              floats(m, c), m.leave<double>(2 * bands.parts() * bands.width), bands,
-                              bands.parts(), static_cast<Sums>(n / 3 % 3)},
-                             bands.parts()};
-  });
+  const auto gates = [](Memory& m, std::int64_t values, std::int64_t c) {
+    return m.fill<std::uint8_t>(values / vector_of(sizeof(T), c),
+                                [&] { return static_cast<std::uint8_t>(m.between(0, 255)); });
+  };
+  const auto compare_sums = [&]<Sums kWhat>() {
+    compare([&](Memory& m, int n) {
+      const std::int64_t rows = m.between(1, 60), c = channels(m, n);
+      const Bands bands = divided(m, rows, c);
+      return Case<SumsPlan<T, kWhat>>{
+          {values<T>(m, rows * c), values<T>(m, rows * c),
+           n % 2 == 0 ? gates(m, rows * c, c) : nullptr, floats(m, c), floats(m, c),
+           m.leave<double>(2 * bands.parts() * bands.width), bands, bands.parts()},
+          bands.parts()};
+    });
+  };
+  compare_sums.template operator()<Sums::moments>();
+  compare_sums.template operator()<Sums::squares>();
+  compare_sums.template operator()<Sums::gradients>();
   compare([&](Memory& m, int n) {
     const std::int64_t rows = m.between(1, 60), c = channels(m, n);
     const Bands bands = divided(m, rows, c);
     return Case<NormPlan<T>>{
-        {values<T>(m, rows * c), m.leave<T>(rows * c), floats(m, c), floats(m, c), bands},
+        {values<T>(m, rows * c), n % 2 == 0 ? values<T>(m, rows * c) : nullptr,
+         m.leave<T>(rows * c),
+         n % 5 < 3 ? m.leave<std::uint8_t>(rows * c / vector_of(sizeof(T), c)) : nullptr,
+         floats(m, c), floats(m, c), bands, n % 5 != 4},
         bands.parts()};
   });
   compare([&](Memory& m, int n) {
     const std::int64_t rows = m.between(1, 60), c = channels(m, n);
     const Bands bands = divided(m, rows, c);
-    const double* totals = m.fill<double>(2 * c, [&] { return static_cast<double>(m.real()); });
+    return Case<GatedSumPlan<T>>{{values<T>(m, rows * c), values<T>(m, rows * c),
+                                  gates(m, rows * c, c), m.leave<T>(rows * c), bands},
+                                 bands.parts()};
+  });
+  compare([&](Memory& m, int n) {
+    const std::int64_t rows = m.between(1, 60), c = channels(m, n);
+    const Bands bands = divided(m, rows, c);
     return Case<NormBackPlan<T>>{
-        {values<T>(m, rows * c), values<T>(m, rows * c), m.leave<T>(rows * c), floats(m, c),
-         floats(m, c), floats(m, c), totals, bands, static_cast<double>(m.between(1, 9))},
+        {values<T>(m, rows * c), values<T>(m, rows * c),
+         n % 2 == 0 ? gates(m, rows * c, c) : nullptr, m.leave<T>(rows * c), floats(m, c),
+         floats(m, c), floats(m, c), floats(m, 2 * c), bands},
         bands.parts()};
   });
   compare<T>(
@@ -338,6 +414,7 @@ TEST(TowersKernels, AreTheirTwinsOn60CasesAndNoneIsLeftOut) {
   compare_of<float>();
   compare_of<Bf16>();
   compare_values();
+  compare_norm_gradients();
   for (const std::type_index plan : all_of(static_cast<const Launches*>(nullptr)))
     EXPECT_TRUE(compared().contains(plan)) << plan.name();
 }

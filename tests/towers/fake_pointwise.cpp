@@ -1,4 +1,4 @@
-// cuDNN's bias, relu and pooling as loops.
+// cuDNN's bias, relu and averages as loops.
 #include <algorithm>
 #include <vector>
 
@@ -63,7 +63,7 @@ int set_pooling(void* object, int mode, int nan, int height, int width, int pad_
   auto& d = *static_cast<FakeDescriptor*>(object);
   d.mode = mode, d.window_h = height, d.window_w = width, d.pad = pad_h, d.stride = stride_h;
   return nan == Cudnn::kPropagateNan && pad_h == pad_w && stride_h == stride_w && pad_h < height &&
-                 (mode == Cudnn::kMaximum || mode == Cudnn::kAverage)
+                 mode == Cudnn::kAverage
              ? 0
              : 9;
 }
@@ -91,43 +91,27 @@ int each_window(const FakeDescriptor& form, const FakeDescriptor& x, const FakeD
   return 0;
 }
 
-/// Of equal maxima the last, so that nobody relies on another.
-std::int64_t largest(const std::vector<std::int64_t>& places, const void* x, int type) {
-  std::int64_t best = places.front();
-  for (const std::int64_t place : places)
-    if (get(x, place, type) >= get(x, best, type)) best = place;
-  return best;
-}
-
 int pool(void*, void* form, const void* alpha, void* xd, const void* x, const void* beta, void* yd,
          void* y) {
   current_stream().synchronize();
   const int type = of(xd).type;
   return each_window(of(form), of(xd), of(yd), [&](std::int64_t to, const auto& inside) {
     double value = 0;
-    if (of(form).mode == Cudnn::kMaximum) {
-      value = get(x, largest(inside, x, type), type);
-    } else {
-      for (const std::int64_t at : inside)
-        value += get(x, at, type) / static_cast<double>(inside.size());
-    }
+    for (const std::int64_t at : inside)
+      value += get(x, at, type) / static_cast<double>(inside.size());
     put(y, to, type, factor(alpha) * value + kept(beta, y, to, type));
   });
 }
 int pool_back(void*, void* form, const void* alpha, void* yd, const void*, void* dyd,
-              const void* dy, void* xd, const void* x, const void* beta, void* dxd, void* dx) {
+              const void* dy, void* xd, const void*, const void* beta, void* dxd, void* dx) {
   current_stream().synchronize();
   if (!alike(of(yd), of(dyd)) || !alike(of(xd), of(dxd))) return 3;
   const int type = of(xd).type;
   std::vector<double> sums(static_cast<std::size_t>(of(xd).volume()));
   const int status = each_window(of(form), of(xd), of(yd), [&](auto from, const auto& inside) {
     const double owed = get(dy, from, type);
-    if (of(form).mode == Cudnn::kMaximum) {
-      sums[static_cast<std::size_t>(largest(inside, x, type))] += owed;
-    } else {
-      for (const std::int64_t at : inside)
-        sums[static_cast<std::size_t>(at)] += owed / static_cast<double>(inside.size());
-    }
+    for (const std::int64_t at : inside)
+      sums[static_cast<std::size_t>(at)] += owed / static_cast<double>(inside.size());
   });
   for (std::size_t i = 0; i < sums.size(); ++i) {
     const auto at = static_cast<std::int64_t>(i);

@@ -1,5 +1,7 @@
 // Every layer against finite differences, and what each promises beside.
+#include <bit>
 #include <cmath>
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <thread>
@@ -184,6 +186,9 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"batch_norm",
              {4, 3, 2, 3},
              [](const Scope& scope) { return batch_norm(scope, {.channels = 3}); }},
+        Case{"batch_norm_relu",
+             {4, 3, 2, 3},
+             [](const Scope& scope) { return batch_norm(scope, {.channels = 3, .relu = true}); }},
         Case{"residual",
              {2, 3, 3, 2},
              [](const Scope& scope) {
@@ -224,6 +229,29 @@ TEST(BatchNorm, EvaluatesWithMovingStatistics) {
   const Array& out = layer->forward(in, skip(4, false));
   EXPECT_FLOAT_EQ(out.data()[1], 1.5F / std::sqrt(2.5F));
   EXPECT_FLOAT_EQ(store.of(0)[2]->value.data()[0], 1.5F);
+}
+
+TEST(BatchNorm, ReluInside) {
+  const auto bits = [](const Array& array) {
+    std::vector<std::uint32_t> all;
+    for (const float value : list(array)) all.push_back(std::bit_cast<std::uint32_t>(value));
+    return all;
+  };
+  VariableStore apart = host_store();
+  VariableStore inside = host_store();
+  const LayerPtr norm = batch_norm(apart.tower(0), {.channels = 4});
+  const LayerPtr after = relu(apart.tower(0));
+  const LayerPtr both = batch_norm(inside.tower(0), {.channels = 4, .relu = true});
+  Array in = spread_array({6, 3, 4}, 1);
+  in.data()[5] = std::nanf("");  // of one channel
+  const Array gradient = spread_array({6, 3, 4}, 2);
+  for (const bool training : {true, false}) {
+    const Pass pass = skip(5, training);
+    EXPECT_EQ(bits(both->forward(in, pass)), bits(after->forward(norm->forward(in, pass), pass)));
+    if (!training) continue;
+    EXPECT_EQ(bits(both->backward(gradient, pass)),
+              bits(norm->backward(after->backward(gradient, pass), pass)));
+  }
 }
 
 TEST(BatchNorm, SynchronisedTowers) {

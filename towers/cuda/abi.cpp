@@ -80,8 +80,7 @@ static_assert(Cudnn::kDefaultMath == CUDNN_DEFAULT_MATH &&
               Cudnn::kTensorMathConverting == CUDNN_TENSOR_OP_MATH_ALLOW_CONVERSION &&
               Cudnn::kFmaMath == CUDNN_FMA_MATH);
 static_assert(Cudnn::kDeterministic == CUDNN_DETERMINISTIC);
-static_assert(Cudnn::kMaximum == CUDNN_POOLING_MAX_DETERMINISTIC &&
-              Cudnn::kAverage == CUDNN_POOLING_AVERAGE_COUNT_EXCLUDE_PADDING);
+static_assert(Cudnn::kAverage == CUDNN_POOLING_AVERAGE_COUNT_EXCLUDE_PADDING);
 static_assert(Cudnn::kRelu == CUDNN_ACTIVATION_RELU && Cudnn::kPropagateNan == CUDNN_PROPAGATE_NAN);
 template <typename T>
 constexpr bool kAlgorithm = sizeof(Cudnn::Algorithm) == sizeof(T) &&

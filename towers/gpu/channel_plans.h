@@ -24,12 +24,26 @@ struct Bands {
     bands.part = all > most ? (all + most - 1) / most : 1;
     return bands;
   }
+  /// The bands [first, end) of a part that have a value at `place`.
+  PENSTOCK_TWIN std::int64_t first(std::int64_t of_part) const { return of_part * part; }
+  PENSTOCK_TWIN std::int64_t end(std::int64_t of_part, std::int64_t place) const {
+    const std::int64_t all = (values - place + width - 1) / width;
+    const std::int64_t mine = (of_part + 1) * part;
+    return mine < all ? mine : all;
+  }
   std::int64_t count() const { return (values + width - 1) / width; }
   std::int64_t parts() const { return (count() + part - 1) / part; }
 };
 
-/// Calls `plan.run<kCount>(place, part)` for each place of a lane in a band, with 16 bytes of
-/// values at a time if rows are whole multiples of that.
+/// Returns how many values a lane has at a time: 16 bytes of them if rows are whole multiples of
+/// that, else one.
+inline std::int64_t vector_of(std::int64_t value_bytes, std::int64_t channels) {
+  const std::int64_t wide = 16 / value_bytes;
+  return channels % wide == 0 ? wide : 1;
+}
+
+/// Calls `plan.run<kCount>(place, part)` for each place of a lane in a band, with so many values at
+/// a time.
 template <typename T, typename Plan, typename Lanes>
 PENSTOCK_TWIN void each_place(const Plan& plan, std::int64_t part, const Lanes& lanes) {
   constexpr int kMost = kWide<T>;
@@ -43,6 +57,17 @@ PENSTOCK_TWIN void each_place(const Plan& plan, std::int64_t part, const Lanes& 
   }
 }
 
+/// Sets the gradients to 0 whose values a relu held back. `gates` has a bit for each value, and a
+/// byte for each vector of `kCount` values. So no two lanes write the same byte. Null: all are
+/// open.
+template <typename T, int kCount>
+PENSTOCK_TWIN void close_gates(const std::uint8_t* gates, std::int64_t at,
+                               Values<T, kCount>& gradients) {
+  static_assert(kCount <= 8);
+  const unsigned open = gates == nullptr ? ~0U : gates[at / kCount];
+  for (int i = 0; i < kCount; ++i) gradients.of[i] = (open >> i & 1U) != 0 ? gradients.of[i] : T{};
+}
+
 /// The terms that SumsPlan sums.
 enum class Sums : std::int32_t {
   moments,   ///< x, and x²
@@ -52,15 +77,15 @@ enum class Sums : std::int32_t {
 
 /// Sums for each place of a band over the bands of a part: [2, parts, width], which is
 /// [2, parts * width / channels, channels].
-template <typename T>
+template <typename T, Sums kWhat>
 struct SumsPlan {
   static constexpr bool kRows = true;
   const T *in, *gradient;
+  const std::uint8_t* gates;  ///< of the gradient; null: all are open
   const float *center, *inverse;
   double* sums;
   Bands bands;
   std::int64_t parts;
-  Sums what;
 
   template <typename Lanes>
   PENSTOCK_TWIN void operator()(std::int64_t part, const Lanes& lanes) const {
@@ -73,19 +98,18 @@ struct SumsPlan {
     double second[kCount] = {};
     float middle[kCount] = {};
     float factor[kCount] = {};
-    if (what != Sums::moments) {
-      for (int i = 0; i < kCount; ++i) {
-        middle[i] = center[(place + i) % bands.channels];
-        factor[i] = what == Sums::gradients ? inverse[(place + i) % bands.channels] : 0;
-      }
+    for (int i = 0; i < kCount; ++i) {
+      if constexpr (kWhat != Sums::moments) middle[i] = center[(place + i) % bands.channels];
+      if constexpr (kWhat == Sums::gradients) factor[i] = inverse[(place + i) % bands.channels];
     }
-    const std::int64_t end = (part + 1) * bands.part;
-    for (std::int64_t band = part * bands.part; band < end; ++band) {
+    const std::int64_t end = bands.end(part, place);
+    PENSTOCK_UNROLL(2)
+    for (std::int64_t band = bands.first(part); band < end; ++band) {
       const std::int64_t at = band * bands.width + place;
-      if (at >= bands.values) break;
       const auto x = Values<T, kCount>::at(in + at);
-      if (what == Sums::gradients) {
-        const auto dy = Values<T, kCount>::at(gradient + at);
+      if constexpr (kWhat == Sums::gradients) {
+        auto dy = Values<T, kCount>::at(gradient + at);
+        close_gates(gates, at, dy);
         for (int i = 0; i < kCount; ++i) {
           const auto owed = static_cast<double>(load(dy.of[i]));
           first[i] += owed;
@@ -93,9 +117,10 @@ struct SumsPlan {
         }
       } else {
         for (int i = 0; i < kCount; ++i) {
-          const double value = static_cast<double>(load(x.of[i])) - static_cast<double>(middle[i]);
-          first[i] += what == Sums::moments ? value : value * value;
-          if (what == Sums::moments) second[i] += value * value;
+          auto value = static_cast<double>(load(x.of[i]));
+          if constexpr (kWhat == Sums::squares) value -= static_cast<double>(middle[i]);
+          first[i] += kWhat == Sums::moments ? value : value * value;
+          if constexpr (kWhat == Sums::moments) second[i] += value * value;
         }
       }
     }
@@ -105,25 +130,41 @@ struct SumsPlan {
     }
   }
 };
+template <typename T>
+using MomentsPlan = SumsPlan<T, Sums::moments>;
+template <typename T>
+using SquaresPlan = SumsPlan<T, Sums::squares>;
+template <typename T>
+using GradientsPlan = SumsPlan<T, Sums::gradients>;
 
-/// The totals of SumsPlan's sums, [2, channels], or the first `channels` of them. Each total is a
-/// row of the launch.
+/// The totals of SumsPlan's sums, [2, channels]. `kTogether` totals next to each other, which
+/// memory reads at once, are a row of the launch.
+template <int kTogether>
 struct TotalsPlan {
   static constexpr bool kRows = true;
   const double* sums;
   double* totals;
-  std::int64_t rows, channels;
+  std::int64_t rows, channels;  ///< channels: a multiple of kTogether
+
   template <typename Lanes>
-  PENSTOCK_TWIN void operator()(std::int64_t total, const Lanes& lanes) const {
+  PENSTOCK_TWIN void operator()(std::int64_t row, const Lanes& lanes) const {
+    const std::int64_t total = row * kTogether;
     const double* const from =
         sums + (total < channels ? total : rows * channels + total - channels);
-    double sum = 0;
-    for (std::int64_t row = lanes.first(); row < rows; row += lanes.count())
-      sum += from[row * channels];
-    sum = lanes.sum(sum);
-    if (lanes.first() == 0) totals[total] = sum;
+    double sum[kTogether] = {};
+    PENSTOCK_UNROLL(4)
+    for (std::int64_t at = lanes.first(); at < rows; at += lanes.count()) {
+      const auto some = Values<double, kTogether>::at(from + at * channels);
+      for (int i = 0; i < kTogether; ++i) sum[i] += some.of[i];
+    }
+    for (int i = 0; i < kTogether; ++i) {
+      sum[i] = lanes.sum(sum[i]);
+      if (lanes.first() == 0) totals[total + i] = sum[i];
+    }
   }
 };
+using TotalPlan = TotalsPlan<1>;
+using FourTotalsPlan = TotalsPlan<4>;
 
 /// A channel's statistics from the totals of x and x² over `count` values, and the factors of
 /// NormPlan. The running statistics keep `keep` of what they were. Without totals, they are used
@@ -154,14 +195,40 @@ struct NormStatisticsPlan {
   }
 };
 
-/// The normalised values.
+/// The gradients of a channel's beta and gamma, from the totals of Sums::gradients; they are added
+/// to the previous ones unless `keep` is 0. Also the means over `count` values that NormBackPlan
+/// takes, [2, channels]. Without beta, or without means, those stay.
+struct NormGradientsPlan {
+  const double* totals;
+  float *beta, *gamma, *means;
+  std::int64_t channels;
+  float keep_beta, keep_gamma;
+  double count;
+  PENSTOCK_TWIN void operator()(std::int64_t c) const {
+    const double dy = totals[c];
+    const double dyx = totals[channels + c];
+    if (beta != nullptr) {
+      beta[c] = (keep_beta == 0 ? 0 : beta[c]) + static_cast<float>(dy);
+      gamma[c] = (keep_gamma == 0 ? 0 : gamma[c]) + static_cast<float>(dyx);
+    }
+    if (means != nullptr) {
+      means[c] = static_cast<float>(dy / count);
+      means[channels + c] = static_cast<float>(dyx / count);
+    }
+  }
+};
+
+/// The normalised values; with `added` those of another array are added, and with `relu` what is at
+/// most 0 becomes 0.
 template <typename T>
 struct NormPlan {
   static constexpr bool kRows = true;
-  const T* in;
+  const T *in, *added;
   T* out;
+  std::uint8_t* gates;  ///< of the relu, for the gradient; null: they are not wanted
   const float *factor, *shift;
   Bands bands;
+  bool relu;
 
   template <typename Lanes>
   PENSTOCK_TWIN void operator()(std::int64_t part, const Lanes& lanes) const {
@@ -176,27 +243,66 @@ struct NormPlan {
       times[i] = factor[(place + i) % bands.channels];
       plus[i] = shift[(place + i) % bands.channels];
     }
-    const std::int64_t end = (part + 1) * bands.part;
-    for (std::int64_t band = part * bands.part; band < end; ++band) {
+    const std::int64_t end = bands.end(part, place);
+    PENSTOCK_UNROLL(2)
+    for (std::int64_t band = bands.first(part); band < end; ++band) {
       const std::int64_t at = band * bands.width + place;
-      if (at >= bands.values) break;
       auto x = Values<T, kCount>::at(in + at);
-      for (int i = 0; i < kCount; ++i) store(x.of[i], load(x.of[i]) * times[i] + plus[i]);
+      Values<T, kCount> other{};
+      if (added != nullptr) other = Values<T, kCount>::at(added + at);
+      unsigned open = 0;
+      for (int i = 0; i < kCount; ++i) {
+        float y = load(x.of[i]) * times[i] + plus[i];
+        if (added != nullptr) y += load(other.of[i]);
+        store(x.of[i], y);
+        const bool closed = load(x.of[i]) <= 0;  // a NaN passes, and so does its gradient
+        if (closed && relu) x.of[i] = T{};
+        open |= closed ? 0U : 1U << i;
+      }
       x.put(out + at);
+      if (gates != nullptr) gates[at / kCount] = static_cast<std::uint8_t>(open);
     }
   }
 };
 
-/// The gradient of the input, from the totals of all towers over `count` values.
+/// The sums of two arrays of gradients. Those of the second count where gates are open.
+template <typename T>
+struct GatedSumPlan {
+  static constexpr bool kRows = true;
+  const T *a, *b;
+  const std::uint8_t* gates;
+  T* out;
+  Bands bands;
+
+  template <typename Lanes>
+  PENSTOCK_TWIN void operator()(std::int64_t part, const Lanes& lanes) const {
+    each_place<T>(*this, part, lanes);
+  }
+
+  template <int kCount>
+  PENSTOCK_TWIN void run(std::int64_t place, std::int64_t part) const {
+    const std::int64_t end = bands.end(part, place);
+    PENSTOCK_UNROLL(2)
+    for (std::int64_t band = bands.first(part); band < end; ++band) {
+      const std::int64_t at = band * bands.width + place;
+      auto sum = Values<T, kCount>::at(a + at);
+      auto more = Values<T, kCount>::at(b + at);
+      close_gates(gates, at, more);
+      for (int i = 0; i < kCount; ++i) store(sum.of[i], load(sum.of[i]) + load(more.of[i]));
+      sum.put(out + at);
+    }
+  }
+};
+
+/// The gradient of the input, from the means of NormGradientsPlan.
 template <typename T>
 struct NormBackPlan {
   static constexpr bool kRows = true;
   const T *in, *gradient;
+  const std::uint8_t* gates;  ///< of the gradient; null: all are open
   T* in_gradient;
-  const float *center, *inverse, *factor;
-  const double* totals;
+  const float *center, *inverse, *factor, *means;
   Bands bands;
-  double count;
 
   template <typename Lanes>
   PENSTOCK_TWIN void operator()(std::int64_t part, const Lanes& lanes) const {
@@ -215,15 +321,16 @@ struct NormBackPlan {
       middle[i] = center[c];
       scale[i] = inverse[c];
       times[i] = factor[c];
-      mean_dy[i] = static_cast<float>(totals[c] / count);
-      mean_dyx[i] = static_cast<float>(totals[bands.channels + c] / count);
+      mean_dy[i] = means[c];
+      mean_dyx[i] = means[bands.channels + c];
     }
-    const std::int64_t end = (part + 1) * bands.part;
-    for (std::int64_t band = part * bands.part; band < end; ++band) {
+    const std::int64_t end = bands.end(part, place);
+    PENSTOCK_UNROLL(2)
+    for (std::int64_t band = bands.first(part); band < end; ++band) {
       const std::int64_t at = band * bands.width + place;
-      if (at >= bands.values) break;
       const auto x = Values<T, kCount>::at(in + at);
       auto dy = Values<T, kCount>::at(gradient + at);
+      close_gates(gates, at, dy);
       for (int i = 0; i < kCount; ++i) {
         const float normal = (load(x.of[i]) - middle[i]) * scale[i];
         store(dy.of[i], times[i] * (load(dy.of[i]) - mean_dy[i] - normal * mean_dyx[i]));

@@ -13,6 +13,14 @@
 #define PENSTOCK_TWIN
 #endif
 
+// Asks nvcc for `times` rounds of the loop that follows at once, so that their reads overlap.
+#if defined(__CUDA_ARCH__)
+#define PENSTOCK_UNROLL_TEXT(text) _Pragma(#text)
+#define PENSTOCK_UNROLL(times) PENSTOCK_UNROLL_TEXT(unroll times)
+#else
+#define PENSTOCK_UNROLL(times)
+#endif
+
 namespace penstock::towers {
 
 /// A bfloat16 in memory.

@@ -39,16 +39,18 @@ struct OfBoth {
   using With = LaunchesOf<Others..., Plans<float>..., Plans<Bf16>...>;
 };
 
-using Launches =
-    OfBoth<PackWeightsPlan, UnpackWeightsPlan, SumOfTwoPlan, DropoutPlan, PadPlan, LrnPlan,
-           LrnBackPlan, SumsPlan, NormPlan, NormBackPlan, SoftmaxPlan, TripletPlan, InBatchPlan,
-           InBatchBackPlan, EmbeddingPlan, EmbeddingBackPlan>::
-        With<FillPlan, ScalePlan, AddPlan, ToBf16Plan, SgdPlan, MomentumPlan, AdamPlan,
-             SquareSumPlan, ColumnsPlan, ClipPlan, TotalsPlan, GradientPlan, NormStatisticsPlan>;
+using Launches = OfBoth<PackWeightsPlan, UnpackWeightsPlan, SumOfTwoPlan, DropoutPlan, PadPlan,
+                        MaxPoolPlan, MaxPoolBackPlan, LrnPlan, LrnBackPlan, MomentsPlan,
+                        SquaresPlan, GradientsPlan, NormPlan, NormBackPlan, GatedSumPlan,
+                        SoftmaxPlan, TripletPlan, InBatchPlan, InBatchBackPlan, EmbeddingPlan,
+                        EmbeddingBackPlan>::With<FillPlan, ScalePlan, AddPlan, ToBf16Plan, SgdPlan,
+                                                 MomentumPlan, AdamPlan, SquareSumPlan, ColumnsPlan,
+                                                 ClipPlan, TotalPlan, FourTotalsPlan, GradientPlan,
+                                                 NormStatisticsPlan, NormGradientsPlan>;
 
 /// The table that the CUDA module exports as kKernelsSymbol.
 struct Kernels {
-  static constexpr int kVersion = 6;
+  static constexpr int kVersion = 7;
   int version = kVersion;
   Launches launches{};
   /// Makes the stream's device the calling thread's current one, for libraries that need that.

@@ -24,8 +24,10 @@ LayerPtr gpu_dense(Gpu& gpu, const Scope& scope, const DenseOptions& options);
 /// Makes a batch normalisation with kernels of our own: cuDNN's are slow with channels last. The
 /// sums of a synchronised one are exchanged through the host.
 LayerPtr gpu_batch_norm(Gpu& gpu, const Scope& scope, const BatchNormOptions& options);
-/// Make a pooling with cuDNN. Uneven padding is done by a copy, for maxima only. If several values
-/// are the maximum, the library decides which one gets the gradient, the same in every run.
+/// Makes a residual block whose sum and relu take no passes of their own. Returns null, and leaves
+/// the layers alone, if either of them does not end with a batch normalisation.
+LayerPtr gpu_residual(Gpu& gpu, LayerPtr& body, LayerPtr& shortcut);
+/// Make a pooling: averages with cuDNN, maxima with kernels of our own.
 LayerPtr gpu_pool(Gpu& gpu, std::string name, const PoolOptions& options);
 LayerPtr gpu_global_average_pool(Gpu& gpu);
 /// Makes a relu with cuDNN.

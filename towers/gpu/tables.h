@@ -15,7 +15,6 @@ struct Cudnn {
   static constexpr int kCrossCorrelation = 1;
   static constexpr int kDefaultMath = 0, kTensorMath = 1, kTensorMathConverting = 2, kFmaMath = 3;
   static constexpr int kDeterministic = 1;
-  static constexpr int kMaximum = 3;  // the deterministic variant
   static constexpr int kAverage = 2;  // excludes padding
   static constexpr int kRelu = 1, kPropagateNan = 1;
   /// cudnnConvolutionFwdAlgoPerf_t and its two counterparts.

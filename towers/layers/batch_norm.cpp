@@ -46,6 +46,8 @@ class BatchNorm final : public Layer {
     for (std::size_t at = 0; at < in.size(); at += channels_)
       for (std::size_t c = 0; c < channels_; ++c)
         out_.data()[at + c] = in.data()[at + c] * factor_[c] + shift_[c];
+    if (options_.relu)
+      for (float& y : out_.values()) y = y <= 0 ? 0 : y;  // as relu: a NaN stays
     return out_;
   }
 
@@ -54,7 +56,7 @@ class BatchNorm final : public Layer {
     std::vector<double> sums(2 * channels_);  // of dy, and of dy * x̂
     for (std::size_t at = 0; at < valid_; at += channels_)
       for (std::size_t c = 0; c < channels_; ++c) {
-        const double dy = gradient.data()[at + c];
+        const double dy = passed(gradient, at + c);
         sums[c] += dy;
         sums[channels_ + c] +=
             dy * static_cast<double>((in_->data()[at + c] - center_[c]) * inverse_[c]);
@@ -82,12 +84,17 @@ class BatchNorm final : public Layer {
       for (std::size_t c = 0; c < channels_; ++c) {
         const float x = (in_->data()[at + c] - center_[c]) * inverse_[c];
         in_gradient_.data()[at + c] =
-            factor_[c] * (gradient.data()[at + c] - mean_dy[c] - x * mean_dyx[c]);
+            factor_[c] * (passed(gradient, at + c) - mean_dy[c] - x * mean_dyx[c]);
       }
     return in_gradient_;
   }
 
  private:
+  /// Returns the gradient of value i of the normalisation, that is in front of the relu.
+  float passed(const Array& gradient, std::size_t i) const {
+    return options_.relu && out_.data()[i] <= 0 ? 0 : gradient.data()[i];
+  }
+
   /// Computes mean and variance of this step, in two passes to avoid cancellation, and updates the
   /// running statistics.
   void measure(const Pass& pass) {

@@ -54,6 +54,8 @@ class Residual final : public Layer {
 }  // namespace
 
 LayerPtr residual(const Scope& scope, LayerPtr body, LayerPtr shortcut) {
+  if (Gpu* gpu = scope.gpu())
+    if (LayerPtr fused = gpu_residual(*gpu, body, shortcut)) return fused;
   return std::make_unique<Residual>(scope, std::move(body), std::move(shortcut));
 }
 

@@ -12,7 +12,6 @@
 #include <penstock/towers/layers/conv2d.h>
 #include <penstock/towers/layers/dense.h>
 #include <penstock/towers/layers/pool.h>
-#include <penstock/towers/layers/relu.h>
 #include <penstock/towers/layers/residual.h>
 #include <penstock/towers/model_input.h>
 
@@ -26,9 +25,10 @@ constexpr std::int64_t kClasses = 1000;
 struct Convolution {
   std::int64_t in = 0, out = 0, kernel = 1, stride = 1;
   bool first = false;
+  bool relu = true;
 };
 
-/// A convolution without bias and its batch normalisation.
+/// A convolution without bias, its batch normalisation, and a relu unless a residual block has it.
 void add_normalised(Sequential& layers, const Scope& scope, const Convolution& c) {
   const std::int64_t around = c.kernel / 2;
   layers
@@ -40,13 +40,14 @@ void add_normalised(Sequential& layers, const Scope& scope, const Convolution& c
                           .bias = false,
                           .initializer = Initializer::he(c.out * c.kernel * c.kernel),
                           .input_gradient = !c.first}))
-      .add(batch_norm(scope, {.channels = c.out}));
+      .add(batch_norm(scope, {.channels = c.out, .relu = c.relu}));
 }
 
 LayerPtr shortcut(const Scope& scope, std::int64_t in, std::int64_t out, std::int64_t stride) {
   if (in == out && stride == 1) return nullptr;
   auto layers = std::make_unique<Sequential>();
-  add_normalised(*layers, scope / "shortcut", {in, out, 1, stride});
+  add_normalised(*layers, scope / "shortcut",
+                 {.in = in, .out = out, .stride = stride, .relu = false});
   return layers;
 }
 
@@ -54,8 +55,7 @@ LayerPtr shortcut(const Scope& scope, std::int64_t in, std::int64_t out, std::in
 LayerPtr basic_block(const Scope& scope, std::int64_t in, std::int64_t width, std::int64_t stride) {
   auto body = std::make_unique<Sequential>();
   add_normalised(*body, scope / "conv1", {in, width, 3, stride});
-  body->add(relu(scope));
-  add_normalised(*body, scope / "conv2", {width, width, 3, 1});
+  add_normalised(*body, scope / "conv2", {.in = width, .out = width, .kernel = 3, .relu = false});
   return residual(scope, std::move(body), shortcut(scope, in, width, stride));
 }
 
@@ -63,10 +63,8 @@ LayerPtr basic_block(const Scope& scope, std::int64_t in, std::int64_t width, st
 LayerPtr bottleneck(const Scope& scope, std::int64_t in, std::int64_t width, std::int64_t stride) {
   auto body = std::make_unique<Sequential>();
   add_normalised(*body, scope / "conv1", {in, width, 1, 1});
-  body->add(relu(scope));
   add_normalised(*body, scope / "conv2", {width, width, 3, stride});
-  body->add(relu(scope));
-  add_normalised(*body, scope / "conv3", {width, 4 * width, 1, 1});
+  add_normalised(*body, scope / "conv3", {.in = width, .out = 4 * width, .relu = false});
   return residual(scope, std::move(body), shortcut(scope, in, 4 * width, stride));
 }
 
@@ -83,7 +81,6 @@ class ResNet final : public Classifier {
                                      add_normalised(*stem, s / "stem", {3, 64, 7, 2, true});
                                      return stem;
                                    },
-                                   relu,
                                    [](const Scope& s) {
                                      return pool(s, {Pooling::max, 3, 2, {1, 1}});
                                    }};

@@ -57,6 +57,8 @@ class Sequential final : public Layer {
     layers_.push_back(std::move(layer));
     return *this;
   }
+  /// Returns the last layer; null: there is none.
+  Layer* last() const noexcept { return layers_.empty() ? nullptr : layers_.back().get(); }
   const Array& forward(const Array& in, const Pass& pass) override;
   const Array& backward(const Array& gradient, const Pass& pass) override;
 

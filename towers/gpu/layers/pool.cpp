@@ -1,6 +1,7 @@
 #include <penstock/towers/layers/pool.h>
 
-#include <limits>
+#include <string>
+#include <utility>
 
 #include <penstock/error.h>
 
@@ -10,20 +11,75 @@
 namespace penstock::towers {
 namespace {
 
-class GpuPool : public Layer {
+/// Maxima, by kernels of our own: cuDNN's gradient adds with atomics.
+class GpuMaxPool final : public Layer {
  public:
-  GpuPool(Gpu& gpu, std::string name, const PoolOptions& options)
+  GpuMaxPool(Gpu& gpu, std::string name, const PoolOptions& options)
+      : name_(std::move(name)),
+        gpu_(gpu),
+        options_(options),
+        places_(gpu.array(DType::u16)),
+        out_(gpu.array()),
+        in_gradient_(gpu.array()) {
+    if (options.kernel > kMostKernel)
+      throw Error(ErrorCode::invalid_argument, name_ + ": windows on a GPU have at most " +
+                                                   std::to_string(kMostKernel) + " pixels a side");
+  }
+
+  const Array& forward(const Array& in, const Pass& /*pass*/) override {
+    if (!(in.shape() == in_shape_)) prepare(in.shape());
+    with_type(gpu_, [&]<typename T>(T) {
+      gpu_.run(MaxPoolPlan<T>{in.as<T>(), out_.as<T>(), places_.as<std::uint16_t>(), windows_},
+               out_.dim(0) * out_.dim(1));
+    });
+    return out_;
+  }
+
+  const Array& backward(const Array& gradient, const Pass& /*pass*/) override {
+    in_gradient_.resize(in_shape_);
+    with_type(gpu_, [&]<typename T>(T) {
+      gpu_.run(MaxPoolBackPlan<T>{gradient.as<T>(), places_.as<std::uint16_t>(),
+                                  in_gradient_.as<T>(), windows_},
+               in_shape_[0] * in_shape_[1]);
+    });
+    return in_gradient_;
+  }
+
+ private:
+  static constexpr std::int64_t kMostKernel = 255;  // places have 16 bits
+
+  void prepare(const Shape& in) {
+    const Shape out = pooled(name_, in, options_);
+    const auto small = [](std::int64_t value) { return static_cast<std::int32_t>(value); };
+    windows_ = {
+        small(in[1]),  small(in[2]),           small(in[3]),           small(out[1]),
+        small(out[2]), small(options_.kernel), small(options_.stride), small(options_.padding.low)};
+    in_shape_ = in;
+    out_.resize(out);
+    places_.resize(out);
+  }
+
+  const std::string name_;
+  Gpu& gpu_;
+  const PoolOptions options_;
+  Windows windows_{};
+  Shape in_shape_;
+  Array places_, out_, in_gradient_;
+};
+
+/// Averages, by cuDNN.
+class GpuAveragePool : public Layer {
+ public:
+  GpuAveragePool(Gpu& gpu, std::string name, const PoolOptions& options)
       : name_(std::move(name)),
         gpu_(gpu),
         options_(options),
         form_(gpu, gpu.cudnn().create_pooling, gpu.cudnn().destroy_pooling),
         in_desc_(gpu),
         out_desc_(gpu),
-        padded_(gpu.array()),
-        padded_gradient_(gpu.array()),
         out_(gpu.array()),
         in_gradient_(gpu.array()) {
-    if (uneven() && options.kind == Pooling::average)
+    if (options.padding.low != options.padding.high)
       throw Error(ErrorCode::invalid_argument,
                   name_ + ": averages on a GPU take the same padding on both sides");
   }
@@ -31,25 +87,19 @@ class GpuPool : public Layer {
   const Array& forward(const Array& in, const Pass& /*pass*/) override {
     gpu_.enter();
     if (!(in.shape() == in_shape_)) prepare(in.shape());
-    seen_ = &in;
-    if (uneven()) {
-      pad(in, padded_, true);
-      seen_ = &padded_;
-    }
+    in_ = &in;
     gpu_.check_cudnn(gpu_.cudnn().pool(gpu_.cudnn_handle(), form_.get(), &kOne, in_desc_.get(),
-                                       seen_->bytes(), &kZero, out_desc_.get(), out_.bytes()));
+                                       in.bytes(), &kZero, out_desc_.get(), out_.bytes()));
     return out_;
   }
 
   const Array& backward(const Array& gradient, const Pass& /*pass*/) override {
     gpu_.enter();
     in_gradient_.resize(in_shape_);
-    Array& to = uneven() ? padded_gradient_ : in_gradient_;
-    to.resize(seen_->shape());
-    gpu_.check_cudnn(gpu_.cudnn().pool_back(
-        gpu_.cudnn_handle(), form_.get(), &kOne, out_desc_.get(), out_.bytes(), out_desc_.get(),
-        gradient.bytes(), in_desc_.get(), seen_->bytes(), &kZero, in_desc_.get(), to.bytes()));
-    if (uneven()) pad(padded_gradient_, in_gradient_, false);
+    gpu_.check_cudnn(gpu_.cudnn().pool_back(gpu_.cudnn_handle(), form_.get(), &kOne,
+                                            out_desc_.get(), out_.bytes(), out_desc_.get(),
+                                            gradient.bytes(), in_desc_.get(), in_->bytes(), &kZero,
+                                            in_desc_.get(), in_gradient_.bytes()));
     return in_gradient_;
   }
 
@@ -64,33 +114,17 @@ class GpuPool : public Layer {
   const std::string name_;
 
  private:
-  bool uneven() const { return options_.padding.low != options_.padding.high; }
-
   void prepare(const Shape& in) {
     const Window window = this->window(in);
-    const std::int64_t more = uneven() ? options_.padding.low + options_.padding.high : 0;
-    const Shape seen{in[0], in[1] + more, in[2] + more, in[3]};
-    if (uneven()) padded_.resize(seen);
-    const auto padding = static_cast<int>(uneven() ? 0 : options_.padding.low);
+    const auto padding = static_cast<int>(options_.padding.low);
     const auto stride = static_cast<int>(window.stride);
     gpu_.check_cudnn(gpu_.cudnn().set_pooling(
-        form_.get(), options_.kind == Pooling::max ? Cudnn::kMaximum : Cudnn::kAverage,
-        Cudnn::kPropagateNan, static_cast<int>(window.height), static_cast<int>(window.width),
-        padding, padding, stride, stride));
-    describe(gpu_, in_desc_, seen);
+        form_.get(), Cudnn::kAverage, Cudnn::kPropagateNan, static_cast<int>(window.height),
+        static_cast<int>(window.width), padding, padding, stride, stride));
+    describe(gpu_, in_desc_, in);
     describe(gpu_, out_desc_, window.out);
     in_shape_ = in;
     out_.resize(window.out);
-  }
-
-  /// Copies into an image whose surrounding values are smaller than any other, or back.
-  void pad(const Array& from, Array& to, bool into) {
-    with_type(gpu_, [&]<typename T>(T) {
-      gpu_.run(PadPlan<T>{from.as<T>(), to.as<T>(), in_shape_[1], in_shape_[2], in_shape_[3],
-                          options_.padding.low, padded_.dim(1), padded_.dim(2), into,
-                          -std::numeric_limits<float>::infinity()},
-               static_cast<std::int64_t>(to.size()));
-    });
   }
 
   Gpu& gpu_;
@@ -98,15 +132,15 @@ class GpuPool : public Layer {
   const Descriptor form_;
   const TensorDescriptor in_desc_, out_desc_;
   Shape in_shape_;
-  const Array* seen_ = nullptr;  // the pooled array: the input, or a padded copy
-  Array padded_, padded_gradient_, out_, in_gradient_;
+  const Array* in_ = nullptr;
+  Array out_, in_gradient_;
 };
 
 /// Pools over a single window, the whole image.
-class GpuGlobalAveragePool final : public GpuPool {
+class GpuGlobalAveragePool final : public GpuAveragePool {
  public:
   explicit GpuGlobalAveragePool(Gpu& gpu)
-      : GpuPool(gpu, "global_average_pool", {.kind = Pooling::average}) {}
+      : GpuAveragePool(gpu, "global_average_pool", {.kind = Pooling::average}) {}
 
  private:
   Window window(const Shape& in) const override {
@@ -118,7 +152,9 @@ class GpuGlobalAveragePool final : public GpuPool {
 }  // namespace
 
 LayerPtr gpu_pool(Gpu& gpu, std::string name, const PoolOptions& options) {
-  return std::make_unique<GpuPool>(gpu, std::move(name), options);
+  if (options.kind == Pooling::max)
+    return std::make_unique<GpuMaxPool>(gpu, std::move(name), options);
+  return std::make_unique<GpuAveragePool>(gpu, std::move(name), options);
 }
 
 LayerPtr gpu_global_average_pool(Gpu& gpu) {

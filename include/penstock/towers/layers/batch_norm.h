@@ -14,6 +14,8 @@ struct BatchNormOptions {
   /// the tower's own batch. Has an effect only where towers step together.
   bool synchronised = false;
   float scale = 1;  ///< initial value of gamma
+  /// Computes relu(y) instead of y. On a GPU, a relu here takes no pass over memory of its own.
+  bool relu = false;
 };
 
 /// Takes [n, ..., channels]. Scales each channel to mean 0 and variance 1 over valid rows and all

@@ -22,8 +22,8 @@ struct PoolOptions {
 Shape pooled(const std::string& layer, const Shape& in, const PoolOptions& options);
 
 /// Maps [n,h,w,c] to [n,h',w',c], with extents as for conv2d. Among equal maxima the first one gets
-/// the gradient. On a GPU cuDNN chooses one of them, the same in every run. Averages on a GPU take
-/// only padding that is equal on both sides.
+/// the gradient. Averages on a GPU take only padding that is equal on both sides, and maxima
+/// windows of up to 255 pixels a side.
 LayerPtr pool(const Scope& scope, const PoolOptions& options);
 /// Maps [n,h,w,c] to [n,c]: the average of each channel.
 LayerPtr global_average_pool(const Scope& scope);
