@@ -16,6 +16,7 @@ class Sgd final : public Optimizer {
  public:
   std::string describe() const override { return "sgd"; }
   std::vector<std::string> slots() const override { return {}; }
+  bool elementwise() const override { return true; }
   void apply(Variable& variable, std::span<Array> /*slots*/, float rate,
              std::uint64_t /*step*/) const override {
     run(variable.gpu, SgdPlan{variable.value.data(), variable.gradient.data(), rate},
@@ -30,6 +31,7 @@ class Momentum final : public Optimizer {
     return (nesterov_ ? "nesterov:" : "momentum:") + exact_text(keep_);
   }
   std::vector<std::string> slots() const override { return {"momentum"}; }
+  bool elementwise() const override { return true; }
   void apply(Variable& variable, std::span<Array> slots, float rate,
              std::uint64_t /*step*/) const override {
     const MomentumPlan plan{
@@ -58,6 +60,7 @@ class Adam final : public Optimizer {
     return "adam:" + exact_text(first_) + ":" + exact_text(second_) + ":" + exact_text(epsilon_);
   }
   std::vector<std::string> slots() const override { return {"adam_first", "adam_second"}; }
+  bool elementwise() const override { return epsilon_ > 0; }  // 0 / 0 is no number
   void apply(Variable& variable, std::span<Array> slots, float rate,
              std::uint64_t step) const override {
     const auto count = static_cast<double>(step + 1);

@@ -27,6 +27,7 @@
 #include "towers/gpu/gpu.h"
 #include "towers/gpu/layers.h"
 #include "towers/onednn.h"
+#include "towers/train/updater.h"
 
 namespace penstock::towers {
 namespace {
@@ -334,6 +335,65 @@ TEST(GpuPool, AveragesWithEvenPadding) {
   penstock::test::expect_error(ErrorCode::invalid_argument, "same padding on both sides", [&] {
     pool(pair.there.tower(0) / "p", {Pooling::average, 3, 2, {0, 1}});
   });
+}
+
+/// Counts the calls of another optimizer.
+struct Counted final : Optimizer {
+  explicit Counted(OptimizerPtr of) : inner(std::move(of)) {}
+  std::string describe() const override { return inner->describe(); }
+  std::vector<std::string> slots() const override { return inner->slots(); }
+  bool elementwise() const override { return inner->elementwise(); }
+  void apply(Variable& variable, std::span<Array> slots, float rate,
+             std::uint64_t step) const override {
+    ++calls;
+    inner->apply(variable, slots, rate, step);
+  }
+  OptimizerPtr inner;
+  mutable int calls = 0;
+};
+
+TEST(GpuUpdates, OneLaunchForAllVariables) {
+  for (const char* text : {"sgd", "momentum:0.9", "nesterov:0.9", "adam", "adam:0.9:0.999:0"}) {
+    Pair pair(*open(Place::fake));
+    VariableStore apart = host_store();
+    apart.use(0, pair.gpu);
+    for (VariableStore* store : {&pair.there, &apart}) {
+      batch_norm(store->tower(0) / "norm", {.channels = 5});
+      dense(store->tower(0) / "fc", {.in = 7, .out = 3, .initializer = kSome});
+      store->pack();
+    }
+    const auto counted = std::make_shared<Counted>(make_optimizer(text));
+    const UpdateOptions options{counted, Schedule::constant(0.1)};
+    Updater together(pair.there, 0, options);
+    Updater one_by_one(apart.of(0), options);
+    for (int step = 0; step < 3; ++step) {
+      int trained = 0;
+      for (std::size_t v = 0; v < apart.of(0).size(); ++v) {
+        for (VariableStore* store : {&pair.there, &apart}) {
+          Variable& variable = *store->of(0)[v];
+          variable.has_gradient = variable.trainable && (step != 1 || v != 0);
+          if (!variable.has_gradient) continue;
+          const Array gradient = spread_array(variable.value.shape(), v + 10);
+          pair.gpu.upload(gradient.values(), variable.gradient);
+        }
+        trained += apart.of(0)[v]->has_gradient ? 1 : 0;
+      }
+      const auto at = static_cast<std::uint64_t>(step);
+      counted->calls = 0;
+      together.apply(pair.there.of(0), at);
+      EXPECT_EQ(counted->calls, step == 1 || !counted->elementwise() ? trained : 1) << text;
+      one_by_one.apply(apart.of(0), at);
+      for (std::size_t v = 0; v < apart.of(0).size(); ++v) {
+        const std::string& name = apart.of(0)[v]->name;
+        EXPECT_EQ(pair.down(pair.there.of(0)[v]->value), pair.down(apart.of(0)[v]->value)) << name;
+        const std::span<Array> mine = together.slots(v).arrays;
+        const std::span<Array> others = one_by_one.slots(v).arrays;
+        ASSERT_EQ(mine.size(), others.size()) << name;
+        for (std::size_t s = 0; s < mine.size(); ++s)
+          EXPECT_EQ(pair.down(mine[s]), pair.down(others[s])) << name;
+      }
+    }
+  }
 }
 
 /// Hides what a layer is from the one around it.

@@ -15,7 +15,7 @@ class Independent final : public Strategy {
   Independent(VariableStore& store, const StrategyOptions& options)
       : store_(store), turn_(options.turn), steps_(static_cast<std::size_t>(store.towers())) {
     for (int tower = 0; tower < store.towers(); ++tower)
-      updaters_.emplace_back(store.of(tower), options.update);
+      updaters_.emplace_back(store, tower, options.update);
   }
 
   void update(int tower, std::int64_t rows) override {

@@ -17,7 +17,7 @@ class Replicated final : public Strategy {
         turn_(options.turn),
         steps_(static_cast<std::size_t>(store.towers())) {
     for (int tower = 0; tower < store.towers(); ++tower)
-      updaters_.emplace_back(store.of(tower), options.update);
+      updaters_.emplace_back(store, tower, options.update);
   }
 
   void begin(int tower, std::int64_t rows) override { exchange_.begin(tower, rows); }

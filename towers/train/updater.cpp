@@ -36,23 +36,52 @@ const double* sum_squares(Gpu& gpu, std::span<Variable* const> variables) {
   return sums;
 }
 
+Array zeros(Gpu* gpu, const Shape& shape) {
+  if (gpu == nullptr) return Array(shape);
+  Array made = gpu->array(DType::f32);
+  made.resize(shape);
+  gpu->clear(made);
+  return made;
+}
+
 }  // namespace
 
 Updater::Updater(std::span<Variable* const> variables, UpdateOptions options)
     : options_(std::move(options)) {
+  make_slots(variables);
+}
+
+void Updater::make_slots(std::span<Variable* const> variables) {
   const std::size_t count = options_.optimizer->slots().size();
   for (const Variable* variable : variables) {
     std::vector<Array>& slots = slots_.emplace_back();
     gpus_.push_back(variable->gpu);
-    for (std::size_t i = 0; i < count && variable->trainable; ++i) {
-      if (variable->gpu == nullptr) {
-        slots.emplace_back(variable->value.shape());
-      } else {
-        slots.push_back(variable->gpu->array(DType::f32));
-        slots.back().resize(variable->value.shape());
-        variable->gpu->clear(slots.back());
-      }
-    }
+    for (std::size_t i = 0; i < count && variable->trainable; ++i)
+      slots.push_back(zeros(variable->gpu, variable->value.shape()));
+  }
+}
+
+Updater::Updater(VariableStore& store, int tower, UpdateOptions options)
+    : options_(std::move(options)) {
+  const std::span<float> values = store.values(tower);
+  Gpu* const gpu = store.gpu(tower);
+  if (gpu == nullptr || values.empty() || !options_.optimizer->elementwise()) {
+    make_slots(store.of(tower));
+    return;
+  }
+  const Shape flat{static_cast<std::int64_t>(values.size())};
+  all_.gpu = gpu;
+  all_.value = Array::view(values.data(), flat);
+  all_.gradient = Array::view(store.gradients(tower).data(), flat);
+  for (std::size_t i = 0; i < options_.optimizer->slots().size(); ++i)
+    all_slots_.push_back(zeros(gpu, flat));
+  const std::span<Variable* const> variables = store.of(tower);
+  for (std::size_t v = 0; v < variables.size(); ++v) {
+    std::vector<Array>& slots = slots_.emplace_back();
+    gpus_.push_back(gpu);
+    for (std::size_t i = 0; i < all_slots_.size() && variables[v]->trainable; ++i)
+      slots.push_back(
+          Array::view(all_slots_[i].data() + store.offset(v), variables[v]->value.shape()));
   }
 }
 
@@ -108,7 +137,19 @@ void Updater::apply(Variable& variable, std::size_t index, std::uint64_t step) {
 
 void Updater::apply(std::span<Variable* const> variables, std::uint64_t step) {
   clip(variables, step);
+  if (as_one(variables)) {
+    options_.optimizer->apply(all_, all_slots_, static_cast<float>(options_.schedule.at(step)),
+                              step);
+    return;
+  }
   for (std::size_t i = 0; i < variables.size(); ++i) apply(*variables[i], i, step);
+}
+
+// The gradients of what is not trainable, and of the gaps, are zeros.
+bool Updater::as_one(std::span<Variable* const> variables) const {
+  return !all_.value.empty() && std::ranges::all_of(variables, [](const Variable* variable) {
+    return !variable->rows && (variable->has_gradient || !variable->trainable);
+  });
 }
 
 double sum_of_squares(std::span<const float> values) {

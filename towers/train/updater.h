@@ -17,6 +17,9 @@ class Updater {
  public:
   /// Makes the optimizer's state of each variable, on the same device as the variable given here.
   Updater(std::span<Variable* const> variables, UpdateOptions options);
+  /// The same for a tower's variables, which `store` outlives. If they lie one after the other on a
+  /// GPU, all are updated by one launch.
+  Updater(VariableStore& store, int tower, UpdateOptions options);
   /// Updates the variables; those without a gradient stay unchanged. Clips the gradients in place.
   /// Throws Error{diverged} if the host has to know their norm and it is not a number, unless the
   /// run continues then.
@@ -31,11 +34,17 @@ class Updater {
   const UpdateOptions& options() const noexcept { return options_; }
 
  private:
+  void make_slots(std::span<Variable* const> variables);
   void clip_on_gpus(std::span<Variable* const> variables);
+  bool as_one(std::span<Variable* const> variables) const;
 
   UpdateOptions options_;
   std::vector<std::vector<Array>> slots_;
   std::vector<Gpu*> gpus_;
+  // All variables of the tower as one, and its arrays, of which `slots_` has views. Empty: they are
+  // updated one by one.
+  Variable all_;
+  std::vector<Array> all_slots_;
   // For sums of squares, if one copy of the variables is spread over several GPUs: to the first
   // GPU, and the sum back from it.
   std::vector<std::unique_ptr<Carrier>> to_first_, from_first_;

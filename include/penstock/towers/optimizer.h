@@ -22,6 +22,10 @@ class Optimizer {
   /// Returns the names of the arrays that it keeps for a variable, such as "momentum". They begin
   /// as zeros.
   virtual std::vector<std::string> slots() const = 0;
+  /// Returns true if each value depends on its own gradient and its own places of the arrays alone,
+  /// and stays as it is while these are zeros. On a GPU, one call then updates all variables as if
+  /// they were one, with the gaps between them.
+  virtual bool elementwise() const { return false; }
   /// Updates a variable that has a gradient, where it lies; `step` counts updates from 0.
   virtual void apply(Variable& variable, std::span<Array> slots, float rate,
                      std::uint64_t step) const = 0;
