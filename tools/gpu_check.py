@@ -12,6 +12,7 @@ this file. FOLDER has the programs.
 """
 import argparse
 import glob
+import importlib.util
 import json
 import os
 import re
@@ -23,10 +24,12 @@ import sys
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-TESTS = ["staging_device_test", "staging_area_test", "staging_area_contents_test", "staging_lifetimes_test", "staging_finish_test",
-         "staging_reconstruct_test", "staging_reconstruct_faults_test", "staging_scans_test", "staging_cuda_test",
-         "towers_gpu_test"]
+TESTS = ["staging_device_test", "staging_area_test", "staging_area_contents_test", "staging_lifetimes_test",
+         "staging_finish_test", "staging_reconstruct_test", "staging_reconstruct_faults_test", "staging_scans_test",
+         "staging_cuda_test", "towers_gpu_test"]
 SUMMARY = 9000  # characters
+# Seconds of each group of steps, in their order; the first has what a new machine needs to start.
+SHARES = {"environment": 30, "tests": 60, "training": 120, "peers": 180, "sanitizers": 90, "profiler": 60}
 GPU = ("name,driver_version,pcie.link.gen.current,pcie.link.gen.max,pcie.link.width.current,clocks.sm,clocks.max.sm,clocks.mem,"
        "clocks.max.mem,power.draw,temperature.gpu,mig.mode.current")
 
@@ -105,7 +108,9 @@ class Check:
         if "call" in step:
             outcome.update(status="passed", said=step["call"]())
             return None
-        started = time.monotonic()
+        started, limit = time.monotonic(), min(step["most"], left)
+        # A program that knows its limit ends by itself.
+        command = [part.replace("{limit}", f"{limit - 5:.0f}") for part in step["command"]]
         log = os.path.join(self.out, step["name"] + ".log")
         print(f"gpu_check: {step['name']}, after {self.elapsed():.0f} s", file=sys.stderr, flush=True)
         outcome["status"] = "running"
@@ -113,13 +118,13 @@ class Check:
         with open(log, "w") as said:
             target = open(os.path.join(self.out, step["into"]), "w") if "into" in step else said
             try:
-                self.running = subprocess.Popen(step["command"], stdout=target, stderr=said, stdin=subprocess.DEVNULL,
+                self.running = subprocess.Popen(command, stdout=target, stderr=said, stdin=subprocess.DEVNULL,
                                                 env=dict(self.environment, **step.get("env", {})), cwd=self.out,
                                                 start_new_session=True)
-                code = self.running.wait(min(step["most"], left))
+                code = self.running.wait(limit)
                 outcome.update(status="passed" if code == 0 else "failed", exit_code=code)
             except subprocess.TimeoutExpired:
-                outcome.update(status="timed out", why=f"after {min(step['most'], left):.0f} s")
+                outcome.update(status="timed out", why=f"after {limit:.0f} s")
             except OSError as error:
                 outcome.update(status="failed", why=str(error))
             finally:
@@ -130,7 +135,8 @@ class Check:
         if outcome["status"] != "passed":
             outcome["said"] = self.text_of(log)[-1500:]
         if "result" in step:
-            self.state["results"][step["name"]] = self.json_of(step["result"])
+            result = self.json_of(step["result"])
+            self.state["results"][step["name"]] = step["keep"](result) if result and "keep" in step else result
         if step["name"] in TESTS:
             counts = self.json_of(step["name"] + ".json") or {}
             skipped = sum(t.get("result") == "SKIPPED" for s in counts.get("testsuites", []) for t in s["testsuite"])
@@ -191,7 +197,8 @@ def environment_of(check):
     check.state["environment"] = {
         "machine": " ".join(os.uname()[i] for i in (0, 2, 4)), "cpus": os.cpu_count(), "gpus": listed,
         "mig": "a part of a GPU: names are MIG-..., bandwidths are the part's" if "MIG" in listed else "no",
-        "visible": os.environ.get("CUDA_VISIBLE_DEVICES", "all"), "gpu": check.ask("nvidia-smi", f"--query-gpu={GPU}", "--format=csv"),
+        "visible": os.environ.get("CUDA_VISIBLE_DEVICES", "all"),
+        "gpu": check.ask("nvidia-smi", f"--query-gpu={GPU}", "--format=csv"),
         "driver": (re.search(r"CUDA Version: *(\S+)", check.ask("nvidia-smi")) or ["", "unknown"])[1],
         "forward_compatibility": (compat_folder() or ["not needed, or not there"])[0],
         "program": check.ask(os.path.join(check.bin, "penstock"), "--version"),
@@ -199,103 +206,162 @@ def environment_of(check):
     return "in environment"
 
 
+def trained(report):
+    """What is kept of a trainer's report."""
+    return {name: report.get(name) for name in ("images_per_second", "train_seconds", "stall_share")}
+
+
+def profiled(report):
+    """What is kept of a profile."""
+    tower, decoding = (report.get("towers") or [{}])[0], report.get("decoding") or {}
+    return {"images_per_second": report.get("elements_per_second"), "stall_share": tower.get("stall_share"),
+            "causes": tower.get("causes"), "verdict": report.get("verdict"), "on_device": decoding.get("on_device"),
+            "on_host": decoding.get("on_host")}
+
+
+def listed(program, word):
+    """Whether a test suite of a program has this word in its name."""
+    try:
+        done = subprocess.run([program, "--gtest_list_tests"], capture_output=True, text=True, timeout=10, errors="replace")
+        return any(word in line for line in done.stdout.splitlines() if not line.startswith(" "))
+    except (OSError, subprocess.SubprocessError):
+        return False
+
+
 def plan_of(check):
-    """The steps. `until`: seconds from the start; `least`: what a step is not begun without; `most`: its own limit. A rehearsal
-    has more time for tests: it may run beside other work."""
+    """The steps. `until`: seconds from the start; `least`: what a step is not begun without; `most`: its own limit. A group is
+    over once its share and those before it are. What has no share follows as time is left, the cheapest first. A rehearsal has
+    more time for tests: it may run beside other work."""
     small = check.rehearsal
     program = lambda name: os.path.join(check.bin, name)
     sanitizer = shutil.which("compute-sanitizer") or shutil.which("/usr/local/cuda/bin/compute-sanitizer")
     profiler = shutil.which("nsys") or shutil.which("/usr/local/cuda/bin/nsys")
     photos = os.path.join(HERE, "photos")
-    plan = []
+    plan, until, share = [], {}, 0
+    for group, seconds in SHARES.items():
+        share += seconds
+        until[group] = check.budget if small else share
+    if small:
+        until["tests"] = 300
 
-    def add(group, name, command=None, until=check.budget, least=5, most=100, **more):
-        plan.append(dict(group=group, name=name, command=command, until=until, least=least, most=most, **more))
+    def add(group, name, command=None, least=5, most=100, **more):
+        plan.append(dict(group=group, name=name, command=command, until=until.get(group, check.budget), least=least, most=most,
+                         **more))
 
     penstock = lambda *flags: [program("penstock"), *flags]
+    on_device = ["--on-device", "--device", check.device]
+    batch = "8" if small else "256"
+    torch = all(importlib.util.find_spec(name) for name in ("torch", "torchvision"))
+
     add("environment", "environment", call=lambda: environment_of(check), least=0)
-    add("environment", "device", penstock("profile", "--range", "64", "--batch", "8", "--device", check.device, "--quiet"), most=60)
+    add("environment", "device", penstock("profile", "--range", "64", "--batch", "8", "--device", check.device, "--quiet"),
+        most=60)
+
     for test in TESTS:
         of_gpus = test == "staging_cuda_test" or test == "towers_gpu_test"
         add("tests", test, [program(test), "--gtest_filter=" + ("*fake*" if small and of_gpus else check.filter),
-                            f"--gtest_output=json:{test}.json"], until=300 if small else 200, most=150 if small else 60, needs=["device"],
+                            f"--gtest_output=json:{test}.json"], most=150 if small else 60, needs=["device"],
             skip="only a GPU can run it" if small and test == "staging_cuda_test" else None)
 
-    # Benchmarks, until 400 s. Images are made first, and packed as coefficients.
-    count = 40 if small else 2000
-    add("benchmarks", "images", penstock("synth", "images", "--images", str(count), "--size", "375x500", "--force"), until=400,
-        most=40)
-    add("benchmarks", "packed", penstock("pack", "--images", "images", "--jpeg", "coefficients", "--out", "images.pnr"), until=400,
-        most=40, needs=["images"])
-    add("benchmarks", "staging", [program("penstock_staging_bench"), check.device, "1" if small else "40"], until=400, least=20,
-        most=80, into="staging.json", result="staging.json", needs=["device"])
-    add("benchmarks", "load", call=lambda: check.ask("nvidia-smi", f"--query-gpu={GPU}", "--format=csv"), least=0)
-    batch = "8" if small else "256"
-    crops = ["--shuffle", "--random-resized-crop", "224", "--flip", "--normalize", "--batch", batch, "--seed", "1", "--digest",
-             "--quiet"]
-    on_device = ["--on-device", "--device", check.device, "--epoch-end", "stop"]
-    for source, records, epochs in (("made", "images.pnr", "1"), ("photos", os.path.join(photos, "photos.pnr"), "2" if small else "60")):
-        missing = None if source == "made" or os.path.exists(records) else "this bundle carries no photographs"
-        flags = ["profile", "--records", records, *crops, "--epochs", epochs]
-        add("benchmarks", f"digest_host_{source}", penstock(*flags, "--json", f"digest_host_{source}.json"), until=400, skip=missing,
-            needs=["packed"])
-        add("benchmarks", f"digest_device_{source}", penstock(*flags, *on_device, "--json", f"digest_device_{source}.json"),
-            until=400, skip=missing, needs=["device", "packed"])
-    # The same from JPEGs, which the device decodes: once for their digests, then as fast as one thread of the host feeds it.
-    jpegs = ["profile", "--images", "images", *crops]
-    add("benchmarks", "digest_host_jpegs", penstock(*jpegs, "--epochs", "1", "--json", "digest_host_jpegs.json"), until=400,
-        needs=["images"])
-    add("benchmarks", "digest_device_jpegs", penstock(*jpegs, *on_device, "--epochs", "1", "--json", "digest_device_jpegs.json"),
-        until=400, needs=["device", "images"])
-    add("benchmarks", "jpegs", penstock("profile", "--images", "images", "--shuffle", "--repeat", "--random-resized-crop", "224",
-        "--flip", "--normalize", "--batch", batch, "--seed", "1", "--quiet", "--threads", "1", "--on-device", "--device",
-        check.device, "--seconds", "1" if small else "8", "--json", "jpegs.json"), until=400, most=30, needs=["device", "images"])
-    add("benchmarks", "reconstruct", [program("penstock_reconstruct_bench"), "images.pnr", check.device, "2" if small else "10", "mmap"],
-        until=400, into="reconstruct.json", result="reconstruct.json", needs=["device", "packed"])
-    # 7,000 images a second are wanted: batches of 256 in steps of 36.57 ms.
-    add("benchmarks", "trainer", penstock("profile", "--images", "images", "--shuffle", "--repeat", "--random-resized-crop", "224",
-        "--batch", batch, "--device", check.device, "--step-ms", "36.57", "--seconds", "1" if small else "20", "--quiet",
-        "--json", "trainer.json"), until=400, least=1 if small else 25, needs=["device", "images"])
-    # Elements take so long that the pipeline is what stalls the steps: the verdict has to say so.
-    add("benchmarks", "throttled", penstock("profile", "--synthetic", "count=100000,bytes=1000,cost_us=1000", "--threads", "1", "--batch",
-        "16", "--device", check.device, "--step-ms", "2", "--seconds", "2" if small else "5", "--quiet", "--json",
-        "throttled.json"), until=400, needs=["device"])
+    # ResNet-50 on photographs' sizes, as PyTorch makes its steps, and CIFAR-10's network on small JPEGs, which the host or the
+    # device decodes.
+    synth = lambda name, few, many, size, *flags: penstock("synth", name, *flags, "--images", few if small else many, "--size",
+        size, "--force")
+    add("training", "images", synth("images", "40", "2000", "375x500"), most=40)
     bench = [program("penstock_towers_bench"), check.device]
     model = ["f32", "cifar10", "images", "4", "2"] if small else ["bf16", "resnet50", "images", "256", "60"]
-    add("benchmarks", "resnet50", bench + model, until=400, least=3 if small else 30, most=90, into="resnet50.json", result="resnet50.json",
+    add("training", "resnet50", bench + model, least=3 if small else 20, most=60, into="resnet50.json", result="resnet50.json",
         needs=["device", "images"])
+    no_torch = None if torch else "no PyTorch with torchvision here"
+    add("training", "pytorch", [sys.executable, os.path.join(HERE, "resnet50_steps.py")], least=20, most=50,
+        into="pytorch.json", result="pytorch.json", env={"LD_LIBRARY_PATH": ""},
+        skip="only a GPU can run it" if small else no_torch)
+    add("training", "small_images", synth("small", "40", "10000", "32x32"), most=20)
+    model = ["f32", "cifar10", "small", "4", "2"] if small else ["bf16", "cifar10", "small", "256", "2000"]
+    add("training", "cifar10", bench + model, most=30, into="cifar10.json", result="cifar10.json",
+        needs=["device", "small_images"])
+    add("training", "cifar10_on_device", penstock("train", "--model", "cifar10", "--data", "small", "--precision",
+        "f32" if small else "bf16", "--batch", "4" if small else "256", "--epochs", "1000", "--max-steps",
+        "2" if small else "3000", *on_device, "--quiet", "--json", "cifar10_on_device.json"), most=30,
+        result="cifar10_on_device.json", keep=trained, needs=["device", "small_images"])
 
-    # NCCL as one rank: the calls are proven, and the variables stay what they are.
-    add("benchmarks", "made_cifar", penstock("synth", "cifar", "--format", "cifar10", "--images", "200", "--size", "32x32", "--force"),
-        until=400, most=20)
-    for name, alone in (("without_nccl", []), ("nccl_alone", ["--nccl-alone"])):
-        add("benchmarks", name, penstock("train", "--model", "cifar10", "--data", os.path.join(check.out, "cifar", "data_batch_1.bin"),
-            "--batch", "8", "--epochs", "1", "--device", f"{check.device},{check.device}", "--deterministic", "--quiet", *alone, "--json",
-            f"{name}.json"), until=400, most=40, result=f"{name}.json", needs=["device", "made_cifar"])
-    add("benchmarks", "on_host", penstock("train", "--model", "cifar10", "--data", os.path.join(check.out, "cifar", "data_batch_1.bin"),
-        "--batch", "8", "--epochs", "1", "--device", "host:0,host:1", "--deterministic", "--quiet", "--json", "on_host.json"),
-        until=400, most=60, result="on_host.json", needs=["made_cifar"])
+    # JPEGs to 224x224 on the device: ours, and then others' from the same files.
+    threads = [1, 2] if small else sorted({1, 4, len(os.sched_getaffinity(0))})
+    folders = {"photos": os.path.join(photos, "jpegs"), "made": "images"}
+    for source, folder in folders.items():
+        for count in threads:
+            add("peers", f"jpegs_{source}_{count}", penstock("profile", "--images", folder, "--shuffle", "--repeat",
+                "--random-resized-crop", "224", "--flip", "--normalize", "--batch", batch, "--seed", "1", "--quiet",
+                "--threads", str(count), *on_device, "--seconds", "1" if small else "4", "--json",
+                f"jpegs_{source}_{count}.json"), most=20, result=f"jpegs_{source}_{count}.json", keep=profiled,
+                skip=None if source == "made" or os.path.isdir(folder) else "this bundle carries no photographs",
+                needs=["device", "images"])
+    peers = [os.path.join(HERE, "../bench/peers" if small else "", "jpeg_on_device.py"), "peers.json", "--threads",
+             ",".join(map(str, threads)), *[f"{s}={f}" for s, f in folders.items() if s == "made" or os.path.isdir(f)]]
+    peers += ["--rehearse", "--batch", "4", "--seconds", "0.2"] if small else []
+    add("peers", "jpeg_peers", [sys.executable, *peers, "--budget", "{limit}"], least=20, most=100 if small else 150,
+        result="peers.json", env={"LD_LIBRARY_PATH": ""}, needs=["images"], skip=no_torch)
 
-    # What is left: PyTorch, a profile, sanitizers, the dearest last.
-    torch = not small and "yes" in check.ask(sys.executable, "-c", "import torch, torchvision; print('yes')")
-    add("beside", "pytorch", [sys.executable, os.path.join(HERE, "resnet50_steps.py")], most=60, least=30, into="pytorch.json",
-        result="pytorch.json", env={"LD_LIBRARY_PATH": ""}, skip=None if torch else "no PyTorch with torchvision here")
-    add("profiler", "nsys", [profiler or "nsys", "profile", "--stats=true", "--force-overwrite=true", "-o", "staged", *penstock("profile",
-        "--images", "images", "--repeat", "--random-resized-crop", "224", "--batch", batch, "--device", check.device, "--seconds",
-        "3", "--quiet")], most=60, skip=None if profiler else "no nsys here", needs=["device", "images"])
-    looks = [("staging_area_test", "*cuda*", ["memcheck"]), ("staging_area_contents_test", "*cuda*", ["memcheck"]),
-             ("staging_finish_test", "*cuda*", ["memcheck", "racecheck", "initcheck"]),
-             ("staging_reconstruct_test", "*EverySize*cuda*", ["memcheck"]),
-             ("staging_reconstruct_test", "*EveryScale*cuda*", ["racecheck", "synccheck"]),
-             ("staging_reconstruct_faults_test", "*Damaged*cuda*", ["memcheck"]),
-             ("staging_reconstruct_faults_test", "*Padding*cuda*", ["racecheck"]),
-             ("staging_scans_test", "*cuda*", ["memcheck", "racecheck", "synccheck", "initcheck"]),
-             ("towers_gpu_test", "*cuda*", ["memcheck", "racecheck", "synccheck", "initcheck"])]
-    for test, only, tools in looks:
+    # Sanitizers, of the newest kernels first; the others are the last of all.
+    def sanitize(group, test, only, *tools):
         for tool in tools:
-            add("sanitizers", f"{tool}_{test}_{only.split('*')[1]}", [sanitizer or "compute-sanitizer", "--tool", tool, "--error-exitcode", "9",
-                program(test), f"--gtest_filter={only}"], most=60,
+            add(group, f"{tool}_{test}_{only.split('*')[1]}", [sanitizer or "compute-sanitizer", "--tool", tool,
+                "--error-exitcode", "9", program(test), f"--gtest_filter={only}"], most=40 if group == "sanitizers" else 60,
                 skip=None if sanitizer else "no compute-sanitizer here", needs=["device"])
+    tools = ["memcheck", "racecheck", "synccheck", "initcheck"]
+    sanitize("sanitizers", "staging_scans_test", "*cuda*", *tools)
+    kernels = "*Kernels*cuda*" if listed(program("towers_gpu_test"), "Kernels") else "*cuda*"
+    sanitize("sanitizers", "towers_gpu_test", kernels, *tools)
+    add("profiler", "nsys", [profiler or "nsys", "profile", "--stats=true", "--force-overwrite=true", "-o", "staged",
+        *penstock("profile", "--images", "images", "--repeat", "--random-resized-crop", "224", "--batch", batch, *on_device,
+        "--seconds", "3", "--quiet")], most=60, skip=None if profiler else "no nsys here", needs=["device", "images"])
+
+    # Elements take so long that the pipeline is what stalls the steps: the verdict has to say so.
+    add("rest", "throttled", penstock("profile", "--synthetic", "count=100000,bytes=1000,cost_us=1000", "--threads", "1",
+        "--batch", "16", "--device", check.device, "--step-ms", "2", "--seconds", "2" if small else "5", "--quiet", "--json",
+        "throttled.json"), needs=["device"], most=20)
+    crops = ["--shuffle", "--random-resized-crop", "224", "--flip", "--normalize", "--batch", batch, "--seed", "1", "--digest",
+             "--quiet"]
+
+    def digests(source, epochs, missing, needs, *flags):
+        flags = ["profile", *flags, *crops, "--epochs", epochs]
+        add("rest", f"digest_host_{source}", penstock(*flags, "--json", f"digest_host_{source}.json"), skip=missing,
+            needs=needs, most=40)
+        add("rest", f"digest_device_{source}", penstock(*flags, *on_device, "--epoch-end", "stop", "--json",
+            f"digest_device_{source}.json"), skip=missing, needs=["device", *needs], most=40)
+    missing = None if os.path.exists(os.path.join(photos, "photos.pnr")) else "this bundle carries no photographs"
+    digests("jpegs", "1", None, ["images"], "--images", "images")
+    digests("photo_jpegs", "1" if small else "20", missing, [], "--images", folders["photos"])
+    # NCCL as one rank: the calls are proven, and the variables stay what they are.
+    add("rest", "made_cifar", synth("cifar", "200", "200", "32x32", "--format", "cifar10"), most=20)
+    train = ["train", "--model", "cifar10", "--data", os.path.join(check.out, "cifar", "data_batch_1.bin"), "--batch", "8",
+             "--epochs", "1", "--deterministic", "--quiet", "--device"]
+    for name, alone in (("without_nccl", []), ("nccl_alone", ["--nccl-alone"])):
+        add("rest", name, penstock(*train, f"{check.device},{check.device}", *alone, "--json", f"{name}.json"), most=40,
+            result=f"{name}.json", needs=["device", "made_cifar"])
+    add("rest", "on_host", penstock(*train, "host:0,host:1", "--json", "on_host.json"), most=60, result="on_host.json",
+        needs=["made_cifar"])
+    add("rest", "packed", penstock("pack", "--images", "images", "--jpeg", "coefficients", "--out", "images.pnr"), most=40,
+        needs=["images"])
+    digests("made", "1", None, ["packed"], "--records", "images.pnr")
+    digests("photos", "2" if small else "60", missing, [], "--records", os.path.join(photos, "photos.pnr"))
+    add("rest", "reconstruct", [program("penstock_reconstruct_bench"), "images.pnr", check.device, "2" if small else "10",
+        "mmap"], most=40, into="reconstruct.json", result="reconstruct.json", needs=["device", "packed"])
+    # 7,000 images a second are wanted: batches of 256 in steps of 36.57 ms.
+    add("rest", "trainer", penstock("profile", "--images", "images", "--shuffle", "--repeat", "--random-resized-crop", "224",
+        "--batch", batch, "--device", check.device, "--step-ms", "36.57", "--seconds", "1" if small else "15", "--quiet",
+        "--json", "trainer.json"), least=1 if small else 20, most=40, result="trainer.json", keep=profiled,
+        needs=["device", "images"])
+    add("rest", "staging", [program("penstock_staging_bench"), check.device, "1" if small else "40"], least=20, most=80,
+        into="staging.json", result="staging.json", needs=["device"])
+    add("rest", "load", call=lambda: check.ask("nvidia-smi", f"--query-gpu={GPU}", "--format=csv"), least=0)
+    sanitize("rest", "staging_area_test", "*cuda*", "memcheck")
+    sanitize("rest", "staging_area_contents_test", "*cuda*", "memcheck")
+    sanitize("rest", "staging_finish_test", "*cuda*", "memcheck", "racecheck", "initcheck")
+    sanitize("rest", "staging_reconstruct_test", "*EverySize*cuda*", "memcheck")
+    sanitize("rest", "staging_reconstruct_test", "*EveryScale*cuda*", "racecheck", "synccheck")
+    sanitize("rest", "staging_reconstruct_faults_test", "*Damaged*cuda*", "memcheck")
+    sanitize("rest", "staging_reconstruct_faults_test", "*Padding*cuda*", "racecheck")
     return plan
 
 
@@ -306,10 +372,10 @@ def limits_of(check):
     def want(name, test):
         try:
             limits[name] = bool(test())
-        except (KeyError, TypeError, ValueError, IndexError):
+        except (AttributeError, KeyError, TypeError, ValueError, IndexError):
             pass
     staging, resnet, torch = (results.get(n) for n in ("staging", "resnet50", "pytorch"))
-    for source in ("made", "photos", "jpegs"):
+    for source in ("made", "photos", "jpegs", "photo_jpegs"):
         digests = [(check.json_of(f"digest_{where}_{source}.json") or {}).get("digest") for where in ("host", "device")]
         if digests[0] and digests[1]:
             want(f"images made on the device have the host's digest ({source})", lambda d=digests: d[0] == d[1])
@@ -319,17 +385,8 @@ def limits_of(check):
         abs(there - here) <= 1e-3 * here for there, here in
         zip(results["without_nccl"]["train_loss"], results["on_host"]["train_loss"], strict=True)))
     throttled = check.json_of("throttled.json")
-    want("what throttles a run is named", lambda: "synthetic" in max(throttled["towers"][0]["causes"].items(), key=lambda c: c[1])[0])
-    trainer = check.json_of("trainer.json")
-    if trainer:
-        tower = (trainer.get("towers") or [{}])[0]
-        results["trainer"] = {"images_per_second": trainer.get("elements_per_second"), "stall_share": tower.get("stall_share"),
-                              "causes": tower.get("causes"), "verdict": trainer.get("verdict")}
-    jpegs = check.json_of("jpegs.json")
-    if jpegs:
-        results["jpegs"] = {"images_per_second": jpegs.get("elements_per_second"),
-                            "on_device": (jpegs.get("decoding") or {}).get("on_device"),
-                            "on_host": (jpegs.get("decoding") or {}).get("on_host")}
+    want("what throttles a run is named",
+         lambda: "synthetic" in max(throttled["towers"][0]["causes"].items(), key=lambda c: c[1])[0])
     if check.rehearsal:
         return limits  # speeds are a GPU's
     want("staged copies >= 0.97 of bare ones", lambda: min(c["ratio"] for c in staging["copies"]) >= 0.97)
@@ -337,7 +394,22 @@ def limits_of(check):
     want("finishing kernels >= 0.8 of a copy", lambda: min(f["ratio"] for f in staging["finish"]) >= 0.8)
     want("of images' making <= 0.06 s a 1,000 on the host", lambda: results["reconstruct"]["host_cpu_s_per_1000"] <= 0.06)
     want("15,000 of them a second", lambda: results["reconstruct"]["images_per_s"] >= 15000)
-    want("20,000 JPEGs a second from one thread of the host", lambda: results["jpegs"]["images_per_second"] >= 20000)
+    rates = (results.get("jpeg_peers") or {}).get("rates", [])
+    for name in [name for name in results if name.startswith("jpegs_")]:
+        ours, (source, threads) = results[name], name.split("_")[1:]
+        theirs = [r["images_per_second"] for r in rates if r["folder"] == source and str(r["threads"]) == threads]
+        if threads == "1":
+            want(f"20,000 JPEGs a second from one thread of the host ({source})",
+                 lambda o=ours: o["images_per_second"] >= 20000)
+        if theirs:
+            want(f"JPEGs >= 2 times the best peer, {threads} threads ({source})",
+                 lambda o=ours, t=theirs: o["images_per_second"] >= 2 * max(t))
+        if source == "made":
+            want(f"the device decodes JPEGs, {threads} threads",
+                 lambda o=ours: o["on_device"] > 20 * sum((o["on_host"] or {}).values()))
+    cifar10, fed = results.get("cifar10"), [results.get(n) or {} for n in ("cifar10", "cifar10_on_device")]
+    want("CIFAR-10 from JPEGs >= 0.9 of a batch that stays", lambda: max(f.get("images_per_second", 0) for f in fed) >=
+         0.9 * cifar10["resident_images_per_second"])
     want("stalls <= 1 % at 7,000 images a second", lambda: results["trainer"]["stall_share"] <= 0.01 and
          results["trainer"]["images_per_second"] >= 0.97 * 7000)
     want("ResNet-50 with its input >= 0.97 of a batch that stays", lambda: resnet["ratio"] >= 0.97)
@@ -385,7 +457,8 @@ def main():
         check.state["limits"] = {f"limits could be worked out ({type(error).__name__}: {error})": False}
     steps = check.state["steps"].values()
     bad = [s for s in steps if s["status"] in ("failed", "timed out")]
-    check.state["passed"] = not bad and check.state["steps"]["device"]["status"] == "passed" and all(check.state["limits"].values())
+    there = check.state["steps"]["device"]["status"] == "passed"
+    check.state["passed"] = there and not bad and all(check.state["limits"].values())
     check.write()
     print(summary_of(check.state))
     return 0 if check.state["passed"] else 1

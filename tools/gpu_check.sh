@@ -1,9 +1,14 @@
 #!/usr/bin/env bash
-# What only a GPU can show. `tools/gpu_check.sh build [FILE [PHOTOS]]` compiles for sm_90 (and PTX, for what follows) with the
-# nvcc that is here, and writes a bundle of what a machine with a driver, the CUDA toolkit and NVIDIA's Python wheels for cuDNN
-# and NCCL lacks: programs, their libraries, this script, and 20 JPEGs of the folder PHOTOS. There, `./gpu_check.sh run` does
-# all that gpu_check.py plans within 540 s, and keeps $OUT/gpu_check.json whole whenever it is cut off. Without arguments: run
-# if this is a bundle, else build.
+# What only a GPU can show. `tools/gpu_check.sh build [FILE [PHOTOS [WHEELS]]]` compiles for sm_90 (and PTX, for what follows)
+# with the nvcc that is here, and writes a bundle of what a machine with a driver, the CUDA toolkit and NVIDIA's Python wheels
+# for cuDNN and NCCL lacks: programs, their libraries, this script, 20 JPEGs of the folder PHOTOS, and the unpacked wheels of
+# the folder WHEELS. There, `./gpu_check.sh run` does all that gpu_check.py plans within 540 s, and keeps $OUT/gpu_check.json
+# whole whenever it is cut off. Without arguments: run if this is a bundle, else build.
+#
+# The check compares our JPEG decoding with that of PyTorch's torchvision and of libnvjpeg, where they are installed. For
+# nvImageCodec, download two wheels for the CUDA version there (12: -cu12, and nvidia-nvjpeg-cu12):
+#     pip download --no-deps -d WHEELS nvidia-nvimgcodec-cu13 nvidia-nvjpeg
+# DALI's wheel has 199 MB, and is not in the bundle. docs/adr/device-images.md says how to measure it once, by hand.
 set -euo pipefail
 from=$PWD
 cd "$(dirname "$0")"
@@ -19,10 +24,11 @@ fail() {
 }
 
 build() {
-  local file=${1:-$PWD/../build/gpu_check.tar.xz} photos=${2:-} bundle size
+  local file=${1:-$PWD/../build/gpu_check.tar.xz} photos=${2:-} wheels=${3:-} bundle size wheel
   # Names are relative to where the caller is.
   [[ $file == /* ]] || file=$from/$file
   [[ -z $photos || $photos == /* ]] || photos=$from/$photos
+  [[ -z $wheels || $wheels == /* ]] || wheels=$from/$wheels
   command -v nvcc >/dev/null || [ -x /usr/local/cuda/bin/nvcc ] || fail "no nvcc here: install the CUDA toolkit"
   ./build.sh cuda penstock_tool penstock_cuda penstock_towers_cuda "${programs[@]:1}" >&2
   bundle=$(mktemp -d)
@@ -36,12 +42,14 @@ build() {
       grep -Ev '/(ld-linux[^/]*|lib(c|m|dl|rt|pthread|resolv))\.so' | xargs -r cp -nLt "$bundle/lib"
   done
   chmod +x "$bundle"/bin/*
-  cp gpu_check.sh gpu_check.py ../bench/peers/resnet50_steps.py "$bundle"
+  cp gpu_check.sh gpu_check.py ../bench/peers/{resnet50_steps,jpeg_on_device,jpeg_decoders}.py "$bundle"
   if [ -n "$photos" ]; then
-    mkdir "$bundle/twenty" "$bundle/photos"
-    find "$photos" -iname '*.jp*g' | sort | sed -n 1,20p | xargs -d '\n' cp -t "$bundle/twenty"
-    ../build/cuda/bin/penstock pack --images "$bundle/twenty" --jpeg coefficients --out "$bundle/photos/photos.pnr" >&2
-    rm -r "$bundle/twenty"
+    mkdir -p "$bundle/photos/jpegs"
+    find "$photos" -iname '*.jp*g' | sort | sed -n 1,20p | xargs -d '\n' cp -t "$bundle/photos/jpegs"
+    ../build/cuda/bin/penstock pack --images "$bundle/photos/jpegs" --jpeg coefficients --out "$bundle/photos/photos.pnr" >&2
+  fi
+  if [ -n "$wheels" ]; then
+    for wheel in "$wheels"/*.whl; do python3 -m zipfile -e "$wheel" "$bundle/wheels"; done
   fi
   git rev-parse HEAD >"$bundle/commit"
   mkdir -p "$(dirname "$file")"
@@ -63,5 +71,5 @@ if [ -z "$action" ]; then action=$([ -d bin ] && echo run || echo build); fi
 case $action in
   build) build "$@" ;;
   run) run "$@" ;;
-  *) fail "usage: gpu_check.sh [build [FILE [PHOTOS]] | run]" ;;
+  *) fail "usage: gpu_check.sh [build [FILE [PHOTOS [WHEELS]]] | run]" ;;
 esac

@@ -1,10 +1,11 @@
 /* The part of libnvjpeg that bench/peers/jpeg_decoders.py calls, on the host by libjpeg: its calls can be tried without a GPU.
- * With NVIDIA's header (-DNVIDIA) the compiler checks these prototypes, and `main` prints the values that Python repeats. */
+ * Two back ends fail: HYBRID crashes, and GPU_HYBRID hangs. With NVIDIA's header (-DNVIDIA) the compiler checks these
+ * prototypes, and `main` prints the values that Python repeats. */
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
+#include <unistd.h>
 
 #include <jpeglib.h>
 
@@ -65,6 +66,8 @@ nvjpegStatus_t NVJPEGAPI nvjpegDecodeBatchedInitialize(nvjpegHandle_t handle, nv
 
 nvjpegStatus_t NVJPEGAPI nvjpegDecodeBatched(nvjpegHandle_t handle, nvjpegJpegState_t state, const unsigned char* const* data,
                                              const size_t* lengths, nvjpegImage_t* images, cudaStream_t stream) {
+  if (handle->backend == 1) abort();
+  if (handle->backend == 2) pause();
   if (handle->backend < 1 || stream != NULL) return NVJPEG_STATUS_INVALID_PARAMETER;
   for (int i = 0; i < state->batch; ++i) {
     struct jpeg_decompress_struct jpeg;
@@ -87,6 +90,32 @@ nvjpegStatus_t NVJPEGAPI nvjpegDecodeBatched(nvjpegHandle_t handle, nvjpegJpegSt
     jpeg_destroy_decompress(&jpeg);
   }
   return NVJPEG_STATUS_SUCCESS;
+}
+
+/* An image to decode. */
+int write_jpeg(const char* path, int width, int height) {
+  FILE* file = fopen(path, "wb");
+  if (file == NULL) return 1;
+  struct jpeg_compress_struct jpeg;
+  struct jpeg_error_mgr errors;
+  jpeg.err = jpeg_std_error(&errors);
+  jpeg_create_compress(&jpeg);
+  jpeg_stdio_dest(&jpeg, file);
+  jpeg.image_width = (JDIMENSION)width;
+  jpeg.image_height = (JDIMENSION)height;
+  jpeg.input_components = 3;
+  jpeg.in_color_space = JCS_RGB;
+  jpeg_set_defaults(&jpeg);
+  jpeg_start_compress(&jpeg, TRUE);
+  unsigned char* row = malloc(3 * (size_t)width);
+  while (jpeg.next_scanline < jpeg.image_height) {
+    for (int i = 0; i < 3 * width; ++i) row[i] = (unsigned char)(i * (1 + i % 3) + 5 * (int)jpeg.next_scanline);
+    jpeg_write_scanlines(&jpeg, &row, 1);
+  }
+  free(row);
+  jpeg_finish_compress(&jpeg);
+  jpeg_destroy_compress(&jpeg);
+  return fclose(file);
 }
 
 #ifdef NVIDIA
