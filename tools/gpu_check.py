@@ -296,8 +296,9 @@ def plan_of(check):
                 f"jpegs_{source}_{count}.json"), most=20, result=f"jpegs_{source}_{count}.json", keep=profiled,
                 skip=None if source == "made" or os.path.isdir(folder) else "this bundle carries no photographs",
                 needs=["device", "images"])
-    peers = [os.path.join(HERE, "../bench/peers" if small else "", "jpeg_on_device.py"), "peers.json", "--threads",
-             ",".join(map(str, threads)), *[f"{s}={f}" for s, f in folders.items() if s == "made" or os.path.isdir(f)]]
+    scripts = [os.path.join(HERE, folder, "jpeg_on_device.py") for folder in ("", "../bench/peers")]
+    peers = [*[s for s in scripts if os.path.exists(s)][:1], "peers.json", "--threads", ",".join(map(str, threads)),
+             *[f"{s}={f}" for s, f in folders.items() if s == "made" or os.path.isdir(f)]]
     peers += ["--rehearse", "--batch", "4", "--seconds", "0.2"] if small else []
     add("peers", "jpeg_peers", [sys.executable, *peers, "--budget", "{limit}"], least=20, most=100 if small else 150,
         result="peers.json", env={"LD_LIBRARY_PATH": ""}, needs=["images"], skip=no_torch)

@@ -1,6 +1,7 @@
 """JPEG decoders of others on one device, for jpeg_on_device.py: each makes batches of 224x224 on streams of its own."""
 import ctypes
 import glob
+import importlib
 import io
 import os
 import site
@@ -28,6 +29,13 @@ def frame_of(data):
     return None
 
 
+def module_of(name):
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        raise Missing(f"no {name}: {error}") from None
+
+
 class Lane:
     """Decodes one batch, again and again, on a stream. A worker's lanes share what `open` returns."""
     one_worker, lanes = False, 2  # one worker: the library divides a batch among threads itself
@@ -52,25 +60,17 @@ class Lane:
     def wait(self):
         self.stream.synchronize()
 
+    def close(self):
+        pass
+
 
 class Torchvision(Lane):
     def prepare(self):
-        try:
-            from torchvision import io as images
-        except ImportError as error:
-            raise Missing(f"no torchvision: {error}") from None
-        self.library = images
+        self.library = module_of("torchvision.io")
         self.data = [self.machine.torch.frombuffer(bytearray(f), dtype=self.machine.torch.uint8) for f in self.files]
 
     def decode(self):
         return self.library.decode_jpeg(self.data, self.library.ImageReadMode.RGB, self.machine.device)
-
-
-class Pillow(Lane):
-    def decode(self):
-        if not self.machine.args.rehearse:
-            raise Missing("decodes on the host: for rehearsals")
-        return reference(self.machine, self.files)
 
 
 class Nvjpeg(Lane):
@@ -120,7 +120,7 @@ class Nvjpeg(Lane):
         self.staged = torch.zeros(ends[-1], dtype=torch.uint8, pin_memory=not self.machine.args.rehearse)
         for at, data in zip(ends, self.files):
             self.staged[at:at + len(data)] = torch.frombuffer(bytearray(data), dtype=torch.uint8)
-        self.bytes = torch.empty_like(self.staged, device=self.machine.device)
+        self.bytes = torch.empty(ends[-1], dtype=torch.uint8, device=self.machine.device)
         self.sources = (ctypes.c_void_p * count)(*(self.bytes.data_ptr() + at for at in ends[:-1]))
 
     def decode(self):
@@ -130,28 +130,38 @@ class Nvjpeg(Lane):
              self.stream.cuda_stream)
         return self.results
 
+    def close(self):
+        call(self.library, "JpegStateDestroy", self.state)
+
 
 class Nvimgcodec(Lane):
     @classmethod
     def open(cls, machine, threads):
-        try:
-            from nvidia import nvimgcodec as library
-        except ImportError as error:
-            raise Missing(f"no nvImageCodec: {error}") from None
+        library = module_of("nvidia.nvimgcodec")
         host = {"device_id": library.NVIMGCODEC_DEVICE_CPU_ONLY, "backends": [library.Backend(library.BackendKind.CPU_ONLY)]}
         return library, library.Decoder(max_num_cpu_threads=threads, **host if machine.args.rehearse else {"device_id": 0})
 
     def prepare(self):
-        self.parameters = self.opened[0].DecodeParams(apply_exif_orientation=False)
+        library, self.decoder = self.opened
+        self.parameters, self.kept = library.DecodeParams(apply_exif_orientation=False), None
+        self.keeps = "images:" in (library.Decoder.decode.__doc__ or "")  # newer ones can use memory again
 
     def decode(self):
-        self.kept = self.opened[1].decode(self.files, params=self.parameters, cuda_stream=self.stream.cuda_stream)
-        if any(image is None for image in self.kept):
-            raise RuntimeError(f"{sum(image is None for image in self.kept)} images were not decoded")
+        again = {"images": self.kept} if self.kept and self.keeps else {}
+        self.kept = self.decoder.decode(self.files, params=self.parameters, cuda_stream=self.stream.cuda_stream, **again)
+        if None in self.kept:
+            raise RuntimeError(f"{self.kept.count(None)} images were not decoded")
+        return [self.tensor(image).permute(2, 0, 1) for image in self.kept]
+
+    def tensor(self, image):
+        torch = self.machine.torch
         if self.machine.args.rehearse:
             import numpy
-            return [self.machine.torch.from_numpy(numpy.array(image)).permute(2, 0, 1) for image in self.kept]
-        return [self.machine.torch.as_tensor(image, device=self.machine.device).permute(2, 0, 1) for image in self.kept]
+            return torch.from_numpy(numpy.array(image))
+        try:
+            return torch.as_tensor(image, device=self.machine.device)
+        except (TypeError, RuntimeError):
+            return torch.from_dlpack(image)
 
 
 class NvimgcodecPool(Nvimgcodec):
@@ -163,16 +173,11 @@ class Dali(Lane):
 
     @classmethod
     def open(cls, machine, threads):
-        try:
-            from nvidia.dali import fn, pipeline, types
-        except ImportError as error:
-            raise Missing(f"no DALI: {error}") from None
-        return fn, pipeline, types, threads
+        return (*(module_of(f"nvidia.dali.{name}") for name in ("fn", "pipeline", "types")), threads)
 
     def prepare(self):
         import numpy
-        fn, pipeline, types, threads = self.opened
-        on_host = self.machine.args.rehearse
+        (fn, pipeline, types, threads), on_host = self.opened, self.machine.args.rehearse
         data = [numpy.frombuffer(f, dtype=numpy.uint8) for f in self.files]
         self.pipe = pipeline.Pipeline(batch_size=len(data), num_threads=threads, device_id=None if on_host else 0)
         with self.pipe:
@@ -186,10 +191,9 @@ class Dali(Lane):
         self.made = self.pipe.run()
 
 
-DECODERS = {"torchvision": Torchvision, "pillow": Pillow, "nvimgcodec": Nvimgcodec, "nvimgcodec_pool": NvimgcodecPool,
+DECODERS = {"torchvision": Torchvision, "nvimgcodec": Nvimgcodec, "nvimgcodec_pool": NvimgcodecPool,
             "dali": Dali, **{f"nvjpeg_{name}": type(name, (Nvjpeg,), {"backend": name}) for name in BACKENDS}}
-ORDER = ["torchvision", "nvjpeg_hardware", "nvjpeg_gpu_hybrid", "nvimgcodec", "nvimgcodec_pool", "nvjpeg_hardware_device",
-         "nvjpeg_gpu_hybrid_device", "dali", "nvjpeg_hybrid"]
+ORDER = ["torchvision", "nvjpeg_hardware", "nvjpeg_gpu_hybrid", "nvimgcodec", "nvimgcodec_pool", *DECODERS]  # then the others
 
 
 def call(library, name, *arguments):
@@ -223,7 +227,8 @@ def nvjpeg_of(machine):
         for name, arguments in {
                 "GetProperty": [number, out(number)],
                 "GetHardwareDecoderInfo": [handle, out(ctypes.c_uint), out(ctypes.c_uint)],
-                "CreateEx": [number, handle, handle, ctypes.c_uint, out(handle)], "JpegStateCreate": [handle, out(handle)],
+                "CreateEx": [number, handle, handle, ctypes.c_uint, out(handle)],
+                "JpegStateCreate": [handle, out(handle)], "JpegStateDestroy": [handle],
                 "DecodeBatchedInitialize": [handle, handle, number, number, number],
                 "DecodeBatched": [handle, handle, out(handle), out(ctypes.c_size_t), out(NvjpegImage), handle]}.items():
             if hasattr(library, "nvjpeg" + name):

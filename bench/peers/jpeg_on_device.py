@@ -9,7 +9,7 @@ profile`. Each thread has its own handle and two streams, one of which decodes w
 every back end runs in a process of its own, with at most --child seconds: a crash ends that process only. OUT.json is written
 anew after each measurement. Each decoder's pixels are compared with libjpeg-turbo's, as IDCT and upsampling differ.
 
---rehearse runs the same on the CPU with what can: torchvision, Pillow, nvImageCodec's host back end, and a libnvjpeg of
+--rehearse runs the same on the CPU with what can: torchvision, host back ends of nvImageCodec and DALI, and a libnvjpeg of
 --nvjpeg that decodes to host memory. Needs jpeg_decoders.py and PyTorch; what else is missing is skipped by name and reason.
 """
 import argparse
@@ -117,6 +117,8 @@ def measured(machine, decoder, files, threads):
         thread.join()
     if errors:  # those of the barrier only follow from another
         raise next((e for e in errors if not isinstance(e, threading.BrokenBarrierError)), errors[0])
+    for lane in (lane for lanes in lanes_of.values() for lane in lanes):
+        lane.close()
     seconds = max(ends) - min(starts)
     return {"images_per_second": round(sum(batches) * args.batch / seconds, 1), "batches": sum(batches),
             "seconds": round(seconds, 3)}, lanes_of[0][0]
@@ -213,7 +215,7 @@ def main():
     parser.add_argument("--seconds", type=float, default=1.5)
     parser.add_argument("--budget", type=float, default=120)
     parser.add_argument("--child", type=float, default=40)
-    parser.add_argument("--only", type=lambda text: text.split(","), default=ORDER)
+    parser.add_argument("--only", type=lambda text: text.split(","), default=list(dict.fromkeys(ORDER)))
     parser.add_argument("--nvjpeg")
     parser.add_argument("--rehearse", action="store_true")
     args = parser.parse_args()

@@ -57,6 +57,11 @@ nvjpegStatus_t NVJPEGAPI nvjpegJpegStateCreate(nvjpegHandle_t handle, nvjpegJpeg
   return NVJPEG_STATUS_SUCCESS;
 }
 
+nvjpegStatus_t NVJPEGAPI nvjpegJpegStateDestroy(nvjpegJpegState_t state) {
+  free(state);
+  return NVJPEG_STATUS_SUCCESS;
+}
+
 nvjpegStatus_t NVJPEGAPI nvjpegDecodeBatchedInitialize(nvjpegHandle_t handle, nvjpegJpegState_t state, int batch, int threads,
                                                        nvjpegOutputFormat_t format) {
   if (handle->backend < 1 || threads != 1 || format != NVJPEG_OUTPUT_RGB) return NVJPEG_STATUS_INVALID_PARAMETER;
