@@ -134,9 +134,7 @@ class Check:
         outcome["seconds"] = round(time.monotonic() - started, 1)
         if outcome["status"] != "passed":
             outcome["said"] = self.text_of(log)[-1500:]
-        if "result" in step:
-            result = self.json_of(step["result"])
-            self.state["results"][step["name"]] = step["keep"](result) if result and "keep" in step else result
+        self.take_result(step)
         if step["name"] in TESTS:
             counts = self.json_of(step["name"] + ".json") or {}
             skipped = sum(t.get("result") == "SKIPPED" for s in counts.get("testsuites", []) for t in s["testsuite"])
@@ -144,6 +142,11 @@ class Check:
             if outcome["status"] == "passed" and outcome["tests"] == skipped:
                 outcome.update(status="failed", why="no test ran")
         return None
+
+    def take_result(self, step):
+        if "result" in step:
+            result = self.json_of(step["result"])
+            self.state["results"][step["name"]] = step["keep"](result) if result and "keep" in step else result
 
     def kill_running(self):
         """Kills the running step and everything it has started. Returns it, or None."""
@@ -440,18 +443,26 @@ def main():
     parser.add_argument("action", choices=["run", "rehearse"], nargs="?", default="run")
     parser.add_argument("bin", nargs="?", default=os.path.join(HERE, "bin"))
     parser.add_argument("--budget", type=float, default=540)
-    check = Check(parser.parse_args())
+    check, plan = Check(parser.parse_args()), []
 
     def cut(number, _frame):
         # The main thread may be inside of `wait` or `print`, and hold their locks: neither is used here.
         check.kill_running()
         check.state["cut"] = signal.Signals(number).name
         check.write()
+        try:
+            for step in (step for step in plan if check.state["steps"][step["name"]]["status"] == "running"):
+                check.take_result(step)
+            check.state["limits"] = limits_of(check)
+            check.write()
+        except Exception:  # it is whole without
+            pass
         os.write(1, (summary_of(check.state) + "\n").encode())
         os._exit(1)
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, cut)
-    check.run(plan_of(check))
+    plan += plan_of(check)
+    check.run(plan)
     try:
         check.state["limits"] = limits_of(check)
     except Exception as error:  # what was measured is worth more than what is made of it
