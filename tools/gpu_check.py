@@ -222,10 +222,11 @@ def profiled(report):
             "on_host": decoding.get("on_host")}
 
 
-def listed(program, word):
+def listed(check, test, word):
     """Whether a test suite of a program has this word in its name."""
     try:
-        done = subprocess.run([program, "--gtest_list_tests"], capture_output=True, text=True, timeout=10, errors="replace")
+        done = subprocess.run([os.path.join(check.bin, test), "--gtest_list_tests"], capture_output=True, text=True, timeout=10,
+                              errors="replace", env=check.environment)
         return any(word in line for line in done.stdout.splitlines() if not line.startswith(" "))
     except (OSError, subprocess.SubprocessError):
         return False
@@ -314,7 +315,7 @@ def plan_of(check):
                 skip=None if sanitizer else "no compute-sanitizer here", needs=["device"])
     tools = ["memcheck", "racecheck", "synccheck", "initcheck"]
     sanitize("sanitizers", "staging_scans_test", "*cuda*", *tools)
-    kernels = "*Kernels*cuda*" if listed(program("towers_gpu_test"), "Kernels") else "*cuda*"
+    kernels = "*Kernels*cuda*" if listed(check, "towers_gpu_test", "Kernels") else "*cuda*"
     sanitize("sanitizers", "towers_gpu_test", kernels, *tools)
     add("profiler", "nsys", [profiler or "nsys", "profile", "--stats=true", "--force-overwrite=true", "-o", "staged",
         *penstock("profile", "--images", "images", "--repeat", "--random-resized-crop", "224", "--batch", batch, *on_device,
