@@ -25,7 +25,7 @@ COLUMNS = ["registers", "shared", "stack", "local", "hot"]
 # nvcc 13.0 keeps there, on one architecture or another, while kernels over few rows divide doubles or take their
 # logarithm, or for bounds outside of a loop.
 STACK = {"LayOut": 560, "InBatch<Bf16>": 32, "InBatch<float>": 32, "Softmax<Bf16>": 16, "Softmax<float>": 16,
-         "Triplet<Bf16>": 16, "Triplet<float>": 16, "Clip": 8, "Norm<Bf16>": 8, "NormGradients": 8,
+         "Triplet<Bf16>": 16, "Triplet<float>": 16, "Clip": 8, "Norm<Bf16>": 8, "NormGradients": 8, "MaxPoolBack<Bf16>": 8,
          "Sums<float, gradients>": 8}
 # Finishing a value of a photograph takes at most 17 instructions, those of all paths together; where a pixel has one value
 # they are more for each. With channels last, the loop that stores only copies.
@@ -39,7 +39,7 @@ WARP_SYMBOLS = 19454
 # Bytes that a value of these moves.
 MOVES = {"Fill": 4, "Scale": 8, "Add": 12, "ToBf16": 6, "SumOfTwo<float>": 12, "SumOfTwo<Bf16>": 6, "Sgd": 12,
          "Momentum": 20, "Adam": 28, "Norm<float>": 8, "Norm<Bf16>": 4, "NormBack<float>": 12, "NormBack<Bf16>": 6,
-         "GatedSum<float>": 12, "GatedSum<Bf16>": 6, "MaxPoolBack<float>": 4, "MaxPoolBack<Bf16>": 2}
+         "GatedSum<float>": 12, "GatedSum<Bf16>": 6}
 
 
 def tool():
@@ -76,20 +76,24 @@ def short(name):
     return re.sub(r"(<\w+), (true|false)", lambda m: f"{m[1]}, {'first' if m[2] == 'true' else 'last'}", name)
 
 
-def hot_loop(code, wide):
-    """Instructions of the innermost loop that stores most, for each value that it stores; None: there is none.
-
-    `code` is (address, text). A store of 16 bytes has `wide` values, one of 8 bytes four, others one.
-    """
+def loops_of(code):
+    """The innermost loops, as the addresses of their first and last instructions."""
     loops = []
     for address, text in code:
         jump = re.search(r"\bBRA(?:\.\w+)* (?:\w+, )*`?\(?0x([0-9a-f]+)", text) or re.search(r"\bBRA\S* .*?0x([0-9a-f]+)", text)
         if jump and int(jump.group(1), 16) < address:
             loops.append((int(jump.group(1), 16), address))
+    return [(begin, end) for begin, end in loops
+            if not any(begin <= b and e <= end and (b, e) != (begin, end) for b, e in loops)]
+
+
+def hot_loop(code, wide):
+    """Instructions of the innermost loop that stores most, for each value that it stores; None: there is none.
+
+    `code` is (address, text). A store of 16 bytes has `wide` values, one of 8 bytes four, others one.
+    """
     best = None
-    for begin, end in loops:
-        if any(begin <= b and e <= end and (b, e) != (begin, end) for b, e in loops):
-            continue
+    for begin, end in loops_of(code):
         body = [text for address, text in code if begin <= address <= end]
         stores = [text for text in body if re.search(r"\bSTG", text)]
         values = sum(wide if re.search(r"STG\S*\.128\b", text) else 4 if re.search(r"STG\S*\.64\b", text) else 1
@@ -97,6 +101,15 @@ def hot_loop(code, wide):
         if values and (best is None or values > best[1]):
             best = (len(body), values)
     return round(best[0] / best[1], 1) if best else None
+
+
+def split(code):
+    """Whether an innermost loop writes some vectors of a plan whole, and others value by value."""
+    for begin, end in loops_of(code):
+        stores = [text for address, text in code if begin <= address <= end and re.search(r"\bSTG", text)]
+        if any(".128" in text for text in stores) and any(re.search(r"STG\.E(\.U16)? ", text) for text in stores):
+            return True
+    return False
 
 
 def symbol_loop(code):
@@ -142,6 +155,7 @@ def measure(modules):
                 here = code[name, architecture]
                 row["local"] = sum(bool(re.search(r"\b(LDL|STL)\b", text)) for _, text in here)
                 kernel = short(readable[name])
+                row["split"] = split(here)
                 row["hot"] = symbol_loop(here) if kernel == "Entropy" else hot_loop(here, 8 if "Bf16" in kernel else 4) or 0
                 found[kernel][architecture] = row
     return found
@@ -183,6 +197,8 @@ def main():
                     wrong.append(f"{kernel} on {architecture}: {column} {row[column]}, and {limits[kernel][column]:g} is its limit")
             if row["stack"] > STACK.get(kernel, 0):
                 wrong.append(f"{kernel} on {architecture}: {row['stack']} bytes of stack, and the rule is {STACK.get(kernel, 0)}")
+            if row["split"] and not kernel.startswith("Finish"):
+                wrong.append(f"{kernel} on {architecture}: a loop writes vectors of 16 bytes, and others value by value")
             if HOT[0].match(kernel) and not 0 < row["hot"] <= HOT[1]:
                 wrong.append(f"{kernel} on {architecture}: {row['hot']} instructions a value, and the rule is {HOT[1]}")
     for kernel in sorted(set(limits) - set(found)):

@@ -1,5 +1,6 @@
 // What towers on GPUs do, with NVIDIA's libraries and our kernels replaced by loops on the host:
 // each layer against its form on host devices, whole runs of training, the exchange of gradients.
+#include <bit>
 #include <cmath>
 #include <deque>
 #include <functional>
@@ -124,7 +125,9 @@ TEST_P(GpuLayer, ComputesWhatTheHostComputes) {
   if (!where) GTEST_SKIP() << "no GPU here";
   const double rounding = place == Place::fake ? 2e-6 : 2e-5;
   // A rounding may open or close the gate of a relu, and with it a whole gradient.
-  const double tolerance = c.gated && precision != Precision::f32                 ? 0.15
+  const bool rounds =
+      precision == Precision::bf16 || (precision == Precision::tf32 && place == Place::cuda);
+  const double tolerance = c.gated && rounds                                      ? 0.15
                            : precision == Precision::bf16                         ? 0.02
                            : precision == Precision::tf32 && place == Place::cuda ? 3e-3
                                                                                   : rounding;
@@ -314,7 +317,7 @@ INSTANTIATE_TEST_SUITE_P(Layers, GpuLayer,
                                                                    {.in = 2,
                                                                     .out = 3,
                                                                     .initializer = kSome}));
-                                                      }, true}),
+                                                      }}),
                                  testing::Values(Precision::f32, Precision::tf32, Precision::bf16),
                                  testing::Values(Place::fake, Place::cuda)),
                          name_of_case);
@@ -408,51 +411,75 @@ struct Hidden final : Layer {
   LayerPtr inner;
 };
 
-/// What a layer makes of the same numbers: its output, the gradient of its input, its variables'
-/// gradients and values.
-std::vector<std::vector<float>> made_by(const std::function<LayerPtr(const Scope&)>& make,
-                                        const Shape& shape) {
+/// Returns the bits that a layer makes of the same numbers, of which the last row is padding: its
+/// output, the gradient of its input, its variables' gradients and values.
+std::vector<std::vector<std::uint32_t>> made_by(const std::function<LayerPtr(const Scope&)>& make,
+                                                const Shape& shape, std::int64_t valid) {
   Pair pair(*open(Place::fake));
   const LayerPtr layer = make(pair.there.tower(0));
   pair.there.pack();
   const Array in = pair.up(spread_array(shape, 3));
-  std::vector<std::vector<float>> made;
+  std::vector<std::vector<std::uint32_t>> made;
+  const auto add = [&](const Array& values, std::size_t count) {
+    std::vector<std::uint32_t>& bits = made.emplace_back();
+    for (const float value : pair.down(values)) bits.push_back(std::bit_cast<std::uint32_t>(value));
+    bits.resize(count);
+  };
+  const auto used = static_cast<std::size_t>(valid * shape.volume() / shape[0]);
   for (int step = 0; step < 2; ++step) {
-    const Array& out = layer->forward(in, pair.pass(shape[0]));
-    made.push_back(pair.down(out));
+    const Array& out = layer->forward(in, pair.pass(valid));
+    add(out, used);
     const Array gradient = pair.up(spread_array(out.shape(), 5));
-    made.push_back(pair.down(layer->backward(gradient, pair.pass(shape[0]))));
+    add(layer->backward(gradient, pair.pass(valid)), used);
   }
   for (const Variable* variable : pair.there.of(0)) {
-    made.push_back(pair.down(variable->value));
-    if (variable->trainable) made.push_back(pair.down(variable->gradient));
+    add(variable->value, variable->value.size());
+    if (variable->trainable) add(variable->gradient, variable->gradient.size());
   }
   return made;
 }
 
 TEST(GpuFusedPasses, SameBitsAsPassesOfTheirOwn) {
-  for (const std::int64_t channels : {3, 8}) {
+  for (const auto& [channels, valid] : {std::pair<std::int64_t, std::int64_t>{3, 4}, {8, 3}}) {
     const Shape shape{4, 3, 5, channels};
     const auto norm = [&](bool inside) {
-      return [=](const Scope& scope) {
+      return [=, channels = channels](const Scope& scope) {
         auto layers = std::make_unique<Sequential>();
         layers->add(batch_norm(scope, {.channels = channels, .relu = inside}));
         if (!inside) layers->add(relu(scope));
         return layers;
       };
     };
-    EXPECT_EQ(made_by(norm(true), shape), made_by(norm(false), shape));
+    EXPECT_EQ(made_by(norm(true), shape, valid), made_by(norm(false), shape, valid));
     for (const bool shortcut : {false, true}) {
       const auto make = [&](bool hidden) {
-        return [=](const Scope& scope) {
+        return [=, channels = channels](const Scope& scope) {
           LayerPtr body = block(scope / "a", channels, channels);
           if (hidden) body = std::make_unique<Hidden>(std::move(body));
           return residual(scope, std::move(body),
                           shortcut ? block(scope / "b", channels, channels) : nullptr);
         };
       };
-      EXPECT_EQ(made_by(make(false), shape), made_by(make(true), shape));
+      EXPECT_EQ(made_by(make(false), shape, valid), made_by(make(true), shape, valid));
     }
+  }
+}
+
+TEST(GpuFusedPasses, PaddingHasNoGates) {
+  Pair pair(*open(Place::fake));
+  const Scope scope = pair.there.tower(0);
+  LayerPtr norm = batch_norm(scope, {.channels = 8});
+  LayerPtr none;
+  const LayerPtr layer = gpu_residual(pair.gpu, norm, none);
+  ASSERT_NE(layer, nullptr);
+  pair.there.pack();
+  const Array in = pair.up(spread_array({3, 8}, 3));
+  const Array gradient = pair.up(spread_array({3, 8}, 5));
+  for (const std::int64_t valid : {3, 1, 0}) {
+    layer->forward(in, pair.pass(valid));
+    const std::vector<float> back = pair.down(layer->backward(gradient, pair.pass(valid)));
+    for (std::size_t i = static_cast<std::size_t>(valid) * 8; i < back.size(); ++i)
+      EXPECT_EQ(back[i], 0) << valid;
   }
 }
 
@@ -489,6 +516,28 @@ TEST(GpuPool, FirstOfEqualMaximaAndLastNaN) {
     expect_near(pair.down(there->backward(gradient_there, pair.pass(1))),
                 list(here->backward(gradient, skip(1))), 1e-6, "backward");
   }
+}
+
+TEST(GpuPool, PlacesOfLargeWindows) {
+  Pair pair(*open(Place::fake));
+  const PoolOptions options{Pooling::max, 19, 2, {9, 8}};
+  const LayerPtr here = pool(pair.here.tower(0) / "p", options);
+  const LayerPtr there = pool(pair.there.tower(0) / "p", options);
+  const Array in = spread_array({2, 23, 21, 1}, 3);
+  const Array in_there = pair.up(in);
+  const Array& out = here->forward(in, skip(2));
+  const Array gradient = spread_array(out.shape(), 5);
+  const Array gradient_there = pair.up(gradient);
+  expect_near(pair.down(there->forward(in_there, pair.pass(2))), list(out), 0, "forward");
+  expect_near(pair.down(there->backward(gradient_there, pair.pass(2))),
+              list(here->backward(gradient, skip(2))), 1e-6, "backward");
+}
+
+TEST(GpuPool, PaddingAsLargeAsTheWindow) {
+  for (const Padding& padding : {Padding{2, 0}, Padding{0, 2}})
+    penstock::test::expect_error(ErrorCode::invalid_argument, "smaller than the window", [&] {
+      pooled("p", {1, 4, 4, 1}, {Pooling::max, 2, 2, padding});
+    });
 }
 
 TEST(GpuPool, WindowsOf256Pixels) {

@@ -42,8 +42,8 @@ inline std::int64_t vector_of(std::int64_t value_bytes, std::int64_t channels) {
   return channels % wide == 0 ? wide : 1;
 }
 
-/// Calls `plan.run<kCount>(place, part)` for each place of a lane in a band, with so many values at
-/// a time.
+/// Calls `plan.run<kCount>(place, part)` for each place of a lane in a band, with `kCount` values
+/// at a time.
 template <typename T, typename Plan, typename Lanes>
 PENSTOCK_TWIN void each_place(const Plan& plan, std::int64_t part, const Lanes& lanes) {
   constexpr int kMost = kWide<T>;
@@ -57,9 +57,9 @@ PENSTOCK_TWIN void each_place(const Plan& plan, std::int64_t part, const Lanes& 
   }
 }
 
-/// Sets the gradients to 0 whose values a relu held back. `gates` has a bit for each value, and a
-/// byte for each vector of `kCount` values. So no two lanes write the same byte. Null: all are
-/// open.
+/// Zeroes gradients of values that the relu clipped. `gates` has a bit for each value, and a byte
+/// for each vector of `kCount` values. So no two lanes write the same byte. Null: none were
+/// clipped.
 template <typename T, int kCount>
 PENSTOCK_TWIN void close_gates(const std::uint8_t* gates, std::int64_t at,
                                Values<T, kCount>& gradients) {
@@ -81,7 +81,7 @@ template <typename T, Sums kWhat>
 struct SumsPlan {
   static constexpr bool kRows = true;
   const T *in, *gradient;
-  const std::uint8_t* gates;  ///< of the gradient; null: all are open
+  const std::uint8_t* gates;  ///< of the gradient; null: none were clipped
   const float *center, *inverse;
   double* sums;
   Bands bands;
@@ -151,11 +151,14 @@ struct TotalsPlan {
     const std::int64_t total = row * kTogether;
     const double* const from =
         sums + (total < channels ? total : rows * channels + total - channels);
+    constexpr int kAtOnce = kTogether < 2 ? 1 : 2;
     double sum[kTogether] = {};
     PENSTOCK_UNROLL(4)
     for (std::int64_t at = lanes.first(); at < rows; at += lanes.count()) {
-      const auto some = Values<double, kTogether>::at(from + at * channels);
-      for (int i = 0; i < kTogether; ++i) sum[i] += some.of[i];
+      for (int i = 0; i < kTogether; i += kAtOnce) {
+        const auto some = Values<double, kAtOnce>::at(from + at * channels + i);
+        for (int k = 0; k < kAtOnce; ++k) sum[i + k] += some.of[k];
+      }
     }
     for (int i = 0; i < kTogether; ++i) {
       sum[i] = lanes.sum(sum[i]);
@@ -197,7 +200,7 @@ struct NormStatisticsPlan {
 
 /// The gradients of a channel's beta and gamma, from the totals of Sums::gradients; they are added
 /// to the previous ones unless `keep` is 0. Also the means over `count` values that NormBackPlan
-/// takes, [2, channels]. Without beta, or without means, those stay.
+/// takes, [2, channels]. Null `beta` or `means`: not written.
 struct NormGradientsPlan {
   const double* totals;
   float *beta, *gamma, *means;
@@ -218,8 +221,7 @@ struct NormGradientsPlan {
   }
 };
 
-/// The normalised values; with `added` those of another array are added, and with `relu` what is at
-/// most 0 becomes 0.
+/// The normalised values. If `added` is not null, adds it. If `relu`, replaces values <= 0 by 0.
 template <typename T>
 struct NormPlan {
   static constexpr bool kRows = true;
@@ -244,7 +246,7 @@ struct NormPlan {
       plus[i] = shift[(place + i) % bands.channels];
     }
     const std::int64_t end = bands.end(part, place);
-    PENSTOCK_UNROLL(2)
+    PENSTOCK_UNROLL(1)
     for (std::int64_t band = bands.first(part); band < end; ++band) {
       const std::int64_t at = band * bands.width + place;
       auto x = Values<T, kCount>::at(in + at);
@@ -282,7 +284,7 @@ struct GatedSumPlan {
   template <int kCount>
   PENSTOCK_TWIN void run(std::int64_t place, std::int64_t part) const {
     const std::int64_t end = bands.end(part, place);
-    PENSTOCK_UNROLL(2)
+    PENSTOCK_UNROLL(1)
     for (std::int64_t band = bands.first(part); band < end; ++band) {
       const std::int64_t at = band * bands.width + place;
       auto sum = Values<T, kCount>::at(a + at);
@@ -299,7 +301,7 @@ template <typename T>
 struct NormBackPlan {
   static constexpr bool kRows = true;
   const T *in, *gradient;
-  const std::uint8_t* gates;  ///< of the gradient; null: all are open
+  const std::uint8_t* gates;  ///< of the gradient; null: none were clipped
   T* in_gradient;
   const float *center, *inverse, *factor, *means;
   Bands bands;
@@ -325,7 +327,7 @@ struct NormBackPlan {
       mean_dyx[i] = means[bands.channels + c];
     }
     const std::int64_t end = bands.end(part, place);
-    PENSTOCK_UNROLL(2)
+    PENSTOCK_UNROLL(1)
     for (std::int64_t band = bands.first(part); band < end; ++band) {
       const std::int64_t at = band * bands.width + place;
       const auto x = Values<T, kCount>::at(in + at);

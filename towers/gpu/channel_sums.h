@@ -12,7 +12,7 @@ struct ChannelSums {
   Sums what = Sums::moments;
   const Array& in;
   const Array* gradient = nullptr;
-  const std::uint8_t* gates = nullptr;  ///< of the gradient; null: all are open
+  const std::uint8_t* gates = nullptr;  ///< of the gradient; null: none were clipped
   const float* center = nullptr;
   const float* inverse = nullptr;
   std::int64_t rows = 0;

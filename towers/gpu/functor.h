@@ -13,7 +13,7 @@
 #define PENSTOCK_TWIN
 #endif
 
-// Asks nvcc for `times` rounds of the loop that follows at once, so that their reads overlap.
+// Unrolls the next loop `times` times, 1: not at all. nvcc does not read ahead of stores.
 #if defined(__CUDA_ARCH__)
 #define PENSTOCK_UNROLL_TEXT(text) _Pragma(#text)
 #define PENSTOCK_UNROLL(times) PENSTOCK_UNROLL_TEXT(unroll times)
@@ -54,15 +54,46 @@ PENSTOCK_TWIN inline void store(Bf16& to, float value) {
 template <typename T>
 inline constexpr int kWide = 16 / sizeof(T);
 
+#if defined(__CUDACC__)
+/// What a thread reads or writes by one instruction.
+template <int kBytes>
+struct Words;
+template <>
+struct Words<2> {
+  using type = unsigned short;
+};
+template <>
+struct Words<4> {
+  using type = unsigned;
+};
+template <>
+struct Words<8> {
+  using type = uint2;
+};
+template <>
+struct Words<16> {
+  using type = uint4;
+};
+template <int kBytes>
+using WordOf = typename Words<kBytes>::type;
+#endif
+
 /// Some values that lie next to each other. On a device, `at` and `put` need a place that is
 /// aligned to all of them together.
 template <typename T, int kCount>
 struct alignas(sizeof(T) * kCount) Values {
   T of[kCount];
+#if defined(__CUDACC__)
+  using Word = WordOf<sizeof(T) * kCount>;
+#endif
 
   PENSTOCK_TWIN static Values at(const T* from) {
 #if defined(__CUDA_ARCH__)
-    return *reinterpret_cast<const Values*>(from);
+    // Through a type of its own, as nvcc splits copies of structures when it unrolls a loop.
+    const Word word = *reinterpret_cast<const Word*>(from);
+    Values values;
+    memcpy(&values, &word, sizeof(word));
+    return values;
 #else
     Values values;
     for (int i = 0; i < kCount; ++i) values.of[i] = from[i];
@@ -71,7 +102,9 @@ struct alignas(sizeof(T) * kCount) Values {
   }
   PENSTOCK_TWIN void put(T* to) const {
 #if defined(__CUDA_ARCH__)
-    *reinterpret_cast<Values*>(to) = *this;
+    Word word;
+    memcpy(&word, this, sizeof(word));
+    *reinterpret_cast<Word*>(to) = word;
 #else
     for (int i = 0; i < kCount; ++i) to[i] = of[i];
 #endif

@@ -83,7 +83,7 @@ struct MaxPoolPlan {
     const auto top = static_cast<std::int32_t>(row % w.out_height) * w.stride - w.low;
     const std::int32_t left = x * w.stride - w.low;
     Values<T, kCount> best;
-    // The first place inside of the image; if there is none, nobody asks for it.
+    // The first place inside the image.
     const std::int32_t inside = (top < 0 ? -top * w.kernel : 0) + (left < 0 ? -left : 0);
     Values<std::uint16_t, kCount> place;
     for (int i = 0; i < kCount; ++i) {
@@ -111,8 +111,8 @@ struct MaxPoolPlan {
   }
 };
 
-/// Its gradient: each input gathers what the windows owe it whose maximum it is, so that no two
-/// threads add to the same value. Each row of inputs is a row of the launch.
+/// Its gradient: each input sums the gradients of the windows whose maximum it is, so no two
+/// threads write the same value. Each row of inputs is a row of the launch.
 template <typename T>
 struct MaxPoolBackPlan {
   static constexpr bool kRows = true;

@@ -24,8 +24,9 @@ LayerPtr gpu_dense(Gpu& gpu, const Scope& scope, const DenseOptions& options);
 /// Makes a batch normalisation with kernels of our own: cuDNN's are slow with channels last. The
 /// sums of a synchronised one are exchanged through the host.
 LayerPtr gpu_batch_norm(Gpu& gpu, const Scope& scope, const BatchNormOptions& options);
-/// Makes a residual block whose sum and relu take no passes of their own. Returns null, and leaves
-/// the layers alone, if either of them does not end with a batch normalisation.
+/// Makes a residual block whose sum and relu are done by the body's last layer. Returns null, and
+/// leaves the layers alone, unless the body and a shortcut's layers end with a batch normalisation
+/// on this GPU without a relu.
 LayerPtr gpu_residual(Gpu& gpu, LayerPtr& body, LayerPtr& shortcut);
 /// Make a pooling: averages with cuDNN, maxima with kernels of our own.
 LayerPtr gpu_pool(Gpu& gpu, std::string name, const PoolOptions& options);

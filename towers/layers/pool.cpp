@@ -5,6 +5,8 @@
 #include <optional>
 #include <vector>
 
+#include <penstock/error.h>
+
 #include "towers/gpu/layers.h"
 #include "towers/onednn.h"
 
@@ -161,6 +163,9 @@ class GlobalAveragePool final : public Layer {
 
 Shape pooled(const std::string& layer, const Shape& in, const PoolOptions& options) {
   if (in.rank() != 4) wrong_shape(layer, "[n,h,w,c]", in);
+  if (std::max(options.padding.low, options.padding.high) >= options.kernel)
+    throw Error(ErrorCode::invalid_argument,
+                layer + ": the padding has to be smaller than the window");
   const auto extent = [&](std::int64_t size) {
     return (size + options.padding.low + options.padding.high - options.kernel) / options.stride +
            1;

@@ -23,8 +23,9 @@ class Residual final : public Layer {
   }
 
   const Array& forward(const Array& in, const Pass& pass) override {
-    const Array& a = body_->forward(in, pass);
+    // The order of exchanges of synchronised layers, the same on every device.
     const Array& b = shortcut_ ? shortcut_->forward(in, pass) : in;
+    const Array& a = body_->forward(in, pass);
     if (!(a.shape() == b.shape())) wrong_shape(name_, a.shape().to_string(), b.shape());
     add(a, b, sum_);
     return end_->forward(sum_, pass);

@@ -8,8 +8,8 @@
 
 namespace penstock::towers {
 
-/// Uses statistics over the tower's own rows. Its passes over memory include a relu behind it, and
-/// the end of a residual block, so that these take none of their own.
+/// Uses statistics over the tower's own rows. Its kernels also apply a relu that follows, and add a
+/// residual block's shortcut.
 class GpuBatchNorm : public Layer {
  public:
   GpuBatchNorm(Gpu& gpu, const Scope& scope, const BatchNormOptions& options);
@@ -17,8 +17,7 @@ class GpuBatchNorm : public Layer {
   const Array& forward(const Array& in, const Pass& pass) override;
   const Array& backward(const Array& gradient, const Pass& pass) override;
 
-  /// Returns whether it can be the end of a residual block on `gpu`, as the functions below have
-  /// it.
+  /// Returns whether `add` and `gate` may be called for a block on `gpu`.
   bool takes_block_of(const Gpu& gpu) const noexcept { return &gpu_ == &gpu && !options_.relu; }
   /// Makes the next `forward` compute relu(y + added), instead of y.
   void add(const Array& added) { added_ = &added; }

@@ -1,5 +1,6 @@
 #include <penstock/towers/layers/pool.h>
 
+#include <limits>
 #include <string>
 #include <utility>
 
@@ -50,6 +51,8 @@ class GpuMaxPool final : public Layer {
 
   void prepare(const Shape& in) {
     const Shape out = pooled(name_, in, options_);
+    if (in.volume() / in[0] > std::numeric_limits<std::int32_t>::max())
+      wrong_shape(name_, "images of less than 2^31 values", in);
     const auto small = [](std::int64_t value) { return static_cast<std::int32_t>(value); };
     windows_ = {
         small(in[1]),  small(in[2]),           small(in[3]),           small(out[1]),

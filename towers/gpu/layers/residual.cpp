@@ -10,7 +10,7 @@ namespace {
 
 /// A block whose body ends with a batch normalisation, which adds the shortcut and applies the relu
 /// as it writes its values. A shortcut with layers ends with one, too: each of the two takes only
-/// the gradients that the relu lets pass, so that these are written nowhere.
+/// the gradients that the relu lets pass, so the gated gradient is never written to memory.
 class GpuResidual final : public Layer {
  public:
   GpuResidual(Gpu& gpu, LayerPtr body, GpuBatchNorm& body_end, LayerPtr shortcut,

@@ -15,7 +15,8 @@ enum class Pooling { max, average };
 struct PoolOptions {
   Pooling kind = Pooling::max;          ///< maximum or average
   std::int64_t kernel = 2, stride = 2;  ///< pixels, on both axes
-  Padding padding{};  ///< pixels outside count neither as a maximum nor for an average
+  /// Pixels outside count neither as a maximum nor for an average. Smaller than the kernel.
+  Padding padding{};
 };
 
 /// Returns the output shape of pooling of `in`. Throws Error{invalid_argument} naming the layer.
