@@ -1,15 +1,18 @@
 // A training step with its input beside the same step on a batch that stays:
-//     penstock_towers_bench DEVICE PRECISION MODEL IMAGES BATCH STEPS
-// IMAGES is a folder of images in a folder for each class. Prints one JSON object: images a second
+//     penstock_towers_bench DEVICE PRECISION MODEL IMAGES BATCH STEPS [on-device]
+// IMAGES is a folder of images in a folder for each class; with on-device, the device decodes them.
+// Prints one JSON object: images a second
 // of both and their ratio, the ledger of the run with input, and its first and last losses.
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
+#include <string_view>
 
 #include <penstock/error.h>
 #include <penstock/image.h>
 #include <penstock/sources.h>
+#include <penstock/towers/model_input.h>
 
 #include "towers/train/tower_set.h"
 #include "towers/train/tower_steps.h"
@@ -73,7 +76,7 @@ class Timed final : public towers::TrainObserver {
   std::uint64_t last_ = 0;
 };
 
-int run(char** arguments) {
+int run(char** arguments, bool on_device) {
   const std::string precision = arguments[2];
   const towers::ModelKind& kind = towers::model_kind(arguments[3]);
   towers::TrainOptions options;
@@ -91,7 +94,10 @@ int run(char** arguments) {
   const Dataset input = kind.input(images(arguments[4]).shuffle(), true);
   const double kept = resident(kind, input, options, steps);
   options.max_steps = kWarm + steps + 1;
-  towers::Trainer trainer(kind.make, input, std::nullopt, options);
+  if (on_device) options.on_device = kind.images(true);
+  const Dataset fed_input =
+      on_device ? towers::model_input_on_device(kind, images(arguments[4]).shuffle(), true) : input;
+  towers::Trainer trainer(kind.make, fed_input, std::nullopt, options);
   Timed timed;
   const towers::TrainResult result = trainer.run(timed);
   const double fed = timed.steps_per_second() * static_cast<double>(options.batch);
@@ -114,13 +120,15 @@ int run(char** arguments) {
 }  // namespace penstock::bench
 
 int main(int count, char** arguments) {
-  if (count != 7) {
+  const bool on_device = count == 8 && std::string_view(arguments[7]) == "on-device";
+  if (count != 7 && !on_device) {
     std::fprintf(stderr,
-                 "usage: penstock_towers_bench DEVICE PRECISION MODEL IMAGES BATCH STEPS\n");
+                 "usage: penstock_towers_bench DEVICE PRECISION MODEL IMAGES BATCH STEPS "
+                 "[on-device]\n");
     return 2;
   }
   try {
-    return penstock::bench::run(arguments);
+    return penstock::bench::run(arguments, on_device);
   } catch (const penstock::Error& error) {
     std::fprintf(stderr, "penstock_towers_bench: %s\n", error.what());
     return 1;

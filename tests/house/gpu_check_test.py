@@ -45,7 +45,6 @@ case $name in
   penstock_reconstruct_bench) echo '{"host_cpu_s_per_1000": 0.01, "images_per_s": 20000}' ;;
   penstock_towers_bench) echo '{"ratio": 1, "first_loss": 2, "last_loss": 1, "resident_images_per_second": 100,
       "images_per_second": 95}' ;;
-  towers_gpu_test) echo 'Places/GpuKernels.' ;;
   nvidia-smi) echo 'Some GPU, 1.2, CUDA Version: 12.4' ;;
 esac
 """
@@ -185,7 +184,7 @@ def main():
     assert state["complete"] and len(said) < 10000, said
     statuses = {name: step["status"] for name, step in state["steps"].items()}
     assert all(s == "passed" for s in statuses.values()), statuses
-    assert statuses["racecheck_towers_gpu_test_Kernels"] == "passed", statuses
+    assert statuses["racecheck_towers_gpu_test_batch_norm"] == "passed", statuses
     assert process.returncode == 0 and all(state["limits"].values()), (state["limits"], said)
     assert state["environment"]["driver"] == "12.4"
     for name in ("20,000 JPEGs a second from one thread of the host (photos)", TWICE, "the device decodes JPEGs, 4 threads",

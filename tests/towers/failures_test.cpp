@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/support/errors.h"
+#include "tests/support/files.h"
 #include "tests/towers/fake_gpu.h"
 #include "tests/towers/twins.h"
 
@@ -213,6 +214,61 @@ TEST(GpuFailures, FailedExchange) {
   ASSERT_TRUE(error);
   EXPECT_EQ(error->code(), ErrorCode::unavailable);
   EXPECT_THAT(error->what(), testing::HasSubstr("NCCL rank 1 (host:1) reported"));
+}
+
+/// Lets an exchange fail in the middle of a run.
+struct FailsAtStep5 final : TrainObserver {
+  explicit FailsAtStep5(const test::NcclTrouble& of) : trouble(of) {}
+  void on_step(const StepReport& report) override {
+    if (report.step == 5) test::set_nccl_trouble(trouble);
+  }
+  test::NcclTrouble trouble;
+};
+
+TEST(GpuFailures, RehearsalOfTwoFourAndEightDevices) {
+  for (const int devices : {2, 4, 8}) {
+    TrainOptions options = test::options_for(devices, 2);
+    options.libraries = &test::fake_gpu();
+    options.deterministic = true;
+    options.epochs = 4;
+    options.max_steps = 12;
+    options.strategy.update = {make_optimizer("momentum:0.9"), Schedule::constant(0.01)};
+    const auto trained = [&](TrainObserver& observer) {
+      return Trainer(maker<Hidden>(), points(200).shuffle(), std::nullopt, options).run(observer);
+    };
+    const TrainResult whole = trained(nobody);
+    EXPECT_EQ(whole.steps, 12U);
+    const int last = devices - 1;
+    const std::string rank = "rank " + std::to_string(last);
+    struct Way {
+      test::NcclTrouble trouble;
+      ErrorCode code;
+      std::string names;
+      double timeout_s;
+    };
+    for (const Way& way : {Way{{.refuses = last}, ErrorCode::unavailable, rank, 60},
+                           Way{{.reports = last}, ErrorCode::unavailable, rank, 60},
+                           Way{{.hangs = last}, ErrorCode::no_progress, "in 0.5", 0.5}}) {
+      SCOPED_TRACE(std::to_string(devices) + " devices, " + way.names);
+      const penstock::test::TempFolder scratch;
+      options.checkpoint_folder = scratch / "checkpoints";
+      options.checkpoint_every = 2;
+      options.strategy.timeout_s = way.timeout_s;
+      FailsAtStep5 fails(way.trouble);
+      const std::optional<Error> error = thrown_by([&] { trained(fails); });
+      test::set_nccl_trouble({});
+      ASSERT_TRUE(error);
+      EXPECT_EQ(error->code(), way.code) << error->what();
+      EXPECT_THAT(error->what(), testing::HasSubstr(way.names));
+      EXPECT_EQ(test::nccl_communicators(), 0);
+      options.strategy.timeout_s = 60;
+      const TrainResult rest = trained(nobody);
+      // A slow machine may time out before.
+      if (way.code != ErrorCode::no_progress) EXPECT_GE(rest.resumed_at, 4U);
+      EXPECT_EQ(rest.digest, whole.digest);
+      options.checkpoint_folder.clear();
+    }
+  }
 }
 
 }  // namespace failures_test

@@ -14,7 +14,7 @@ endif()
 penstock_tests(towers FILES variables layers updates strategies models classes class_metrics text_words early_stop checkpoint
   resume virtual_towers follow_plan follower golden losses parameter_exchange from_tensorflow parameter_exchange_bits
   gpu_trainer exchange peers_exchange failures evaluation weights ${columns} servers/async_server servers/sync_server
-  servers/table_rows servers/served_trainer servers/served_faults servers/table_training device_images
+  servers/table_rows servers/served_trainer servers/served_faults servers/table_training device_images gpu_passes
   LIBRARIES penstock_towers test_fake_gpu test_own_device JPEG::JPEG PNG::PNG)
 penstock_test(towers/trainer SLOW "Trainer.ResNet18OnOneBatch")
 penstock_test(towers/stall SLOW "*")

@@ -55,7 +55,7 @@ template <typename T>
 inline constexpr int kWide = 16 / sizeof(T);
 
 #if defined(__CUDACC__)
-/// What a thread reads or writes by one instruction.
+/// The type that one instruction reads or writes.
 template <int kBytes>
 struct Words;
 template <>
