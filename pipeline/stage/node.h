@@ -105,6 +105,9 @@ class Node {
   /// True if this stage looks at the elements of that input, or must know whether they fail. A
   /// segment then ends in front of the stage and makes the elements in parallel.
   virtual bool wants_values(std::size_t input) const;
+  /// True if the stage ends at the first element that its step rejects. It then pulls no element
+  /// behind that one, so its position needs none that a serial run does not make.
+  virtual bool ends_at_no() const { return false; }
   /// Returns the batches that the stage makes, if any. The plan fills in `slot_bytes`.
   virtual std::optional<BatchInfo> batches() const { return std::nullopt; }
   /// Returns a stage that makes the same batches of other elements and keeps the remainder. Null if

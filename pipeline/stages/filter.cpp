@@ -53,6 +53,7 @@ class FilterNode final : public Node {
   std::optional<BatchRows> find_batch_rows() const override { return input().batch_rows(); }
   Execution execution() const override { return Execution::verdicts; }
   Pending find_pending() const override { return Pending::none; }
+  bool ends_at_no() const override { return stop_at_no_; }
   bool deterministic() const override { return predicate_->deterministic(); }
 
   std::optional<Program::Step> step(RunServices& run) const override {

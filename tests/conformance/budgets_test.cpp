@@ -156,7 +156,7 @@ class RandomGraphs {
 TEST(Budgets, AreEnoughForTheRightElementsOrForAnError) {
   RandomGraphs random(true);
   const std::uint64_t graphs = test::graphs::look_at_graphs(
-      500, [&](std::uint64_t number) { return random.look_at(number); });
+      1000, [&](std::uint64_t number) { return random.look_at(number); });
   EXPECT_GE(random.budgets(), graphs / 2);
 }
 

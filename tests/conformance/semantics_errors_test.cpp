@@ -334,6 +334,22 @@ TEST(Errors, AreCountedAndKept) {
   }
 }
 
+// However many elements are made when the last one is reached. Once they belonged to the position.
+TEST(Errors, BehindTheEndOfTakeWhileAreNotCounted) {
+  const Dataset few =
+      failing_at(numbers(400), 201).take_while([](const Element& e) { return x_of(e) < 200; });
+  const Dataset nested = numbers(1).flat_map([=](const Element&) { return few; }, x_spec());
+  for (int i = 0; i < 20; ++i) {
+    for (const Dataset& dataset : {few, nested}) {
+      Iterator iterator = dataset.iterate({.threads = 2, .on_error = OnError::skip});
+      while (iterator.next().has_value()) {
+      }
+      EXPECT_EQ(iterator.stats().elements, 200U);
+      EXPECT_EQ(iterator.stats().errors.count, 0U);
+    }
+  }
+}
+
 TEST(Errors, BeyondTheBudgetEndTheRun) {
   const Dataset dataset = failing(numbers(1000), {5, 50, 500});
   for (const Dataset& shape : {dataset, dataset.batch(8), dataset.padded_batch(8),

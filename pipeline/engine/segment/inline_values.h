@@ -58,13 +58,14 @@ inline void make_here(const InlineServices& run, std::uint64_t key,
 /// and go by the thousand.
 class InlineValues final : public OrderIterator {
  public:
-  /// `key` keys the epoch's random numbers.
+  /// `key` keys the epoch's random numbers. `ends_at_no` is that of the stage that pulls.
   InlineValues(const InlineServices& services, OrderIteratorPtr input, const ErrorAccount& account,
-               std::uint64_t key)
+               std::uint64_t key, bool ends_at_no)
       : run_(services),
         input_(std::move(input)),
         account_(account),
         key_(key),
+        ends_at_no_(ends_at_no),
         items_(kInlineGroup),
         work_(kInlineGroup) {}
 
@@ -73,7 +74,7 @@ class InlineValues final : public OrderIterator {
   std::size_t pull(std::span<ElementRef> out) override {
     for (;;) {
       run_.stages.check_stop();  // perhaps a predicate keeps none at all
-      const std::size_t most = run_.step_back.alone() ? 1 : items_.size();
+      const std::size_t most = run_.step_back.alone() || ends_at_no_ ? 1 : items_.size();
       const std::size_t count = input_->pull({items_.data(), std::min(out.size(), most)});
       if (count == 0) {
         settle();
@@ -130,6 +131,7 @@ class InlineValues final : public OrderIterator {
   OrderIteratorPtr input_;
   ErrorAccount account_;
   const std::uint64_t key_;
+  const bool ends_at_no_;
   std::uint64_t good_ = 0;  // elements since the last bad one
   Passed passed_;           // counts up to the last bad element
   std::vector<ElementRef> items_;

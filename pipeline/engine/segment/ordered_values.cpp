@@ -77,7 +77,7 @@ Results::Undelivered OrderedValues::last_undelivered(bool consumer_waits) {
 
 std::size_t OrderedValues::take(std::span<ElementRef> out) {
   std::size_t count = 0;
-  while (!over_ && count < out.size()) {
+  while (!over_ && count < out.size() && (count == 0 || !ends_at(out[count - 1]))) {
     const std::size_t next = next_group();
     if (next == window_.size()) break;
     std::swap(window_[next], window_.front());
@@ -101,7 +101,8 @@ void OrderedValues::reuse(Group& group) noexcept {
 
 std::size_t OrderedValues::take_from(Group& group, std::span<ElementRef> out) {
   std::size_t count = 0;
-  for (; !over_ && count < out.size() && group.taken < group.made(); ++group.taken) {
+  bool ended = false;
+  for (; !over_ && !ended && count < out.size() && group.taken < group.made(); ++group.taken) {
     WorkItem& work = group.work[group.taken];
     if (ordered_) {
       ++consumed_;
@@ -118,7 +119,8 @@ std::size_t OrderedValues::take_from(Group& group, std::span<ElementRef> out) {
     } else {
       ++good_;
     }
-    out[count++] = value_of(group.items[group.taken], work);
+    out[count] = value_of(group.items[group.taken], work);
+    ended = ends_at(out[count++]);
     // Frees the inputs of this value, so that the next one has room.
     if (!group.done && !group.alike) put_spent(group.items[group.taken]);
   }

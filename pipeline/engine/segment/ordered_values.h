@@ -19,9 +19,10 @@ class OrderedValues final : public Results {
  public:
   static constexpr std::size_t kMostInGroup = 256;
 
-  /// `room_made` is notified when more groups find room than before.
-  OrderedValues(ErrorAccount account, bool ordered, Waker& room_made)
-      : account_(account), ordered_(ordered), room_made_(room_made) {}
+  /// `room_made` is notified when more groups find room than before. `ends_at_no` is that of the
+  /// stage that takes the values: none behind a rejected one is taken together with it.
+  OrderedValues(ErrorAccount account, bool ordered, Waker& room_made, bool ends_at_no = false)
+      : account_(account), ordered_(ordered), ends_at_no_(ends_at_no), room_made_(room_made) {}
 
   std::size_t room(const Demand& demand) override;
   void admit(Group& group) override;
@@ -45,10 +46,12 @@ class OrderedValues final : public Results {
   std::size_t next_group() const;
   Group& remove_first();
   std::size_t take_from(Group& group, std::span<ElementRef> out);
+  bool ends_at(const ElementRef& item) const { return ends_at_no_ && !item.payload->keep; }
   bool first_time(std::uint64_t sequence);
 
   ErrorAccount account_;
   const bool ordered_;
+  const bool ends_at_no_;
   Waker& room_made_;
   // Unordered: which results were taken after the first one that was not.
   Ring<char> delivered_;

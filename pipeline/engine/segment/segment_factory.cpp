@@ -15,11 +15,12 @@ OrderIteratorPtr SegmentFactory::values(const SegmentOwner& owner, OrderIterator
   if (context.nested) {
     return std::make_unique<InlineValues>(
         InlineServices{making(), run_.step_back, run_.line, context.run}, std::move(input), account,
-        epoch_key(run_.state.options().seed, context.epoch));
+        epoch_key(run_.state.options().seed, context.epoch), owner.node.ends_at_no());
   }
-  return segment(owner, std::move(input), context,
-                 std::make_unique<OrderedValues>(account, ordered, run_.waker),
-                 OrderedValues::kMostInGroup);
+  return segment(
+      owner, std::move(input), context,
+      std::make_unique<OrderedValues>(account, ordered, run_.waker, owner.node.ends_at_no()),
+      OrderedValues::kMostInGroup);
 }
 
 OrderIteratorPtr SegmentFactory::batches(const SegmentOwner& owner, std::size_t stage,
