@@ -105,6 +105,8 @@ class Node {
   /// True if this stage looks at the elements of that input, or must know whether they fail. A
   /// segment then ends in front of the stage and makes the elements in parallel.
   virtual bool wants_values(std::size_t input) const;
+  /// True if the stage holds values between its outputs (docs/budget.md).
+  virtual bool holds_values() const { return execution() == Execution::held; }
   /// True if the stage ends at the first element that its step rejects. It then pulls no element
   /// behind that one, so its position needs none that a serial run does not make.
   virtual bool ends_at_no() const { return false; }

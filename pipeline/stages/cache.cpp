@@ -160,6 +160,7 @@ class CacheNode final : public Node {
  public:
   explicit CacheNode(NodePtr source) : Node({source}, source->spec(), source->cardinality()) {}
   std::string name() const override { return "cache"; }
+  bool holds_values() const override { return true; }
   void describe(Description&) const override {}
   Resume find_resume() const override { return Resume::work; }
   Pending find_pending() const override { return Pending::none; }

@@ -253,6 +253,7 @@ class InterleaveNode final : public Node {
       : Node({source}, std::move(output), kUnknown), fn_(std::move(fn)), options_(options) {}
 
   std::string name() const override { return options_.cycle == 1 ? "flat_map" : "interleave"; }
+  bool holds_values() const override { return true; }
   void describe(Description& description) const override {
     description.add("cycle", options_.cycle);
     description.add("block", options_.block);

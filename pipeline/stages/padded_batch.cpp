@@ -123,6 +123,7 @@ class PaddedBatchNode final : public Node {
         op_(make_pad_op(options_.shapes, options_.values)) {}
 
   std::string name() const override { return "padded_batch"; }
+  bool holds_values() const override { return true; }
   void describe(Description& description) const override {
     description.add("size", size_);
     for (const Shape& shape : options_.shapes) description.add("shape", shape.to_string());

@@ -102,6 +102,7 @@ class ScanNode final : public Node {
       : Node({source}, std::move(output), source->cardinality()), scan_(std::move(scan)) {}
 
   std::string name() const override { return "scan"; }
+  bool holds_values() const override { return true; }
   std::optional<BatchRows> find_batch_rows() const override {
     return rows_through(input(), spec());
   }

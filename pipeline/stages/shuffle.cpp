@@ -105,6 +105,7 @@ class ShuffleNode final : public Node {
       : Node({source}, source->spec(), source->cardinality()), options_(options) {}
 
   std::string name() const override { return "shuffle"; }
+  bool holds_values() const override { return true; }
   void describe(Description& description) const override {
     if (options_.buffer > 0) description.add("buffer", options_.buffer);
     if (options_.seed) description.add("seed", *options_.seed);

@@ -105,6 +105,7 @@ class UnbatchNode final : public Node {
   explicit UnbatchNode(NodePtr source)
       : Node({source}, unbatched(source->spec()), unbatched(*source)) {}
   std::string name() const override { return "unbatch"; }
+  bool holds_values() const override { return true; }
   Resume find_resume() const override { return Resume::work; }  // one batch is made again
   void describe(Description&) const override {}
   Pending find_pending() const override { return Pending::none; }

@@ -203,6 +203,7 @@ class UniqueNode final : public Node {
   }
 
   std::string name() const override { return "unique"; }
+  bool holds_values() const override { return true; }
   std::optional<BatchRows> find_batch_rows() const override { return input().batch_rows(); }
   Resume find_resume() const override { return Resume::work; }
   void describe(Description& description) const override {

@@ -132,6 +132,44 @@ TEST(Budget, CallerThatKeepsAllOfIt) {
   EXPECT_EQ(before + rest, 32U);
 }
 
+/// Returns the first error of a run in 8 KiB whose elements the caller keeps, or not.
+std::string first_error(const Dataset& dataset, int threads, bool keeps) {
+  Iterator iterator = dataset.iterate({.threads = threads, .memory_bytes = 8 << 10});
+  std::vector<Element> kept;
+  for (;;) {
+    Next next = iterator.next();
+    if (next.is_end()) return "";
+    if (next.is_error()) return next.error().what();
+    if (keeps) kept.push_back(std::move(next.value()));
+  }
+}
+
+TEST(Budget, NamesTheHoldersOfSlots) {
+  const auto same = [](Element element) { return element; };
+  const auto all = [](const Element&) { return true; };
+  const Dataset batches = numbers(4096).batch(128);  // of 1 KiB each
+  struct Case {
+    std::string holders;
+    Dataset dataset;
+    bool keeps = false;
+  };
+  const std::vector<Case> cases{
+      {"shuffle[2]", batches.shuffle({.buffer = 20})},
+      {"shuffle[2]", batches.shuffle({.buffer = 20}).map(same)},
+      {"shuffle[3]", batches.filter(all).shuffle({.buffer = 20})},
+      {"shuffle[2], unbatch[3]", batches.shuffle({.buffer = 20}).unbatch().batch(2)},
+      {"window[2], unbatch[3]", batches.window(12).unbatch()},
+      {"padded_batch[2]", batches.padded_batch(16)},
+      {"the caller", batches.rebatch(64), true},  // two share a slot
+      {"the caller and shuffle[2]", batches.shuffle({.buffer = 2}), true},
+  };
+  for (const Case& test : cases) {
+    const std::string error = first_error(test.dataset, test.keeps ? 1 : 4, test.keeps);
+    EXPECT_NE(error.find(" batch slots are held by " + test.holders + ", and"), std::string::npos)
+        << test.holders << ": " << error;
+  }
+}
+
 TEST(Budget, SlowCaller) {
   // Batches wait behind a map for longer than the engine's patience, and fill the budget.
   const auto same = [](Element element) { return element; };

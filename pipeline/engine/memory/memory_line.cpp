@@ -142,9 +142,9 @@ MemoryLine::Turn MemoryLine::next_turn() {
 
 MemoryLine::Turn MemoryLine::slot_turn(bool scarce) {
   constexpr std::chrono::seconds kPatience(2);
-  const std::optional<std::size_t> made = run_.segments.slots_where_one_lacks();
-  if (!made) return Turn::nobody;
-  if (scarce || *made == 0) return Turn::slot;
+  const std::optional<std::size_t> delivered = run_.segments.delivered_where_one_lacks();
+  if (!delivered) return Turn::nobody;
+  if (scarce || *delivered == 0) return Turn::slot;
   const auto now = std::chrono::steady_clock::now();
   const std::uint64_t advances = run_.activity.advances();
   if (advances != std::exchange(advances_, advances)) lacks_slot_since_ = now;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string>
+#include <unordered_set>
 
 namespace penstock {
 
@@ -103,12 +104,30 @@ void BatchResults::complete(Group& group) {
   narrow();
 }
 
+// The slots go from here to the stages up to the next ones that make batches.
+std::string BatchResults::holders() const {
+  std::unordered_set<const Node*> behind{&owner_.node};
+  std::string labels;
+  for (const PlannedStage& stage : run_.state.plan().stages()) {
+    const auto is_behind = [&](const NodePtr& input) { return behind.contains(input.get()); };
+    if (std::ranges::none_of(stage.node->inputs(), is_behind)) continue;
+    if (stage.node->holds_values()) labels += (labels.empty() ? "" : ", ") + stage.label;
+    if (stage.execution != Execution::in_place) behind.insert(stage.node);
+  }
+  return labels.empty() ? "later stages" : labels;
+}
+
 Status BatchResults::no_slot() const {
+  const std::size_t made = slots_->made();
+  const std::size_t delivered = slots_->delivered();
+  std::string by = delivered > 0 ? "the caller" : "";
+  if (delivered < made) by += (delivered > 0 ? " and " : "") + holders();
+  const std::string advice =
+      delivered > 0 ? "release a batch before asking for the next: copy what is kept, or raise "
+                    : "let stages hold fewer elements, or raise ";
   return Error(ErrorCode::resource_exhausted,
-               "all " + std::to_string(slots_->made()) +
-                   " batch slots are held by the caller, and the memory budget has no room for "
-                   "another; release a batch before asking for the next: copy what is kept, or "
-                   "raise memory_bytes",
+               "all " + std::to_string(made) + " batch slots are held by " + by +
+                   ", and the memory budget has no room for another; " + advice + "memory_bytes",
                Provenance{{}, -1, -1, owner_.label});
 }
 

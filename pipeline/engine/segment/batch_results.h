@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <utility>
 
 #include "pipeline/engine/plan/slot_plan.h"
@@ -62,6 +63,8 @@ class BatchResults final : public Results {
   SlotPool::Make willing() const;
   Ref<Slot> take_slot(SlotPool::Make make);
   std::size_t most_in_group() const;
+  /// Returns the labels of the stages that may hold the slots.
+  std::string holders() const;
   bool widen();
   bool widen_behind_slow(const Demand& demand);
   void narrow();

@@ -31,10 +31,10 @@ void SegmentList::settle() {
   for (ParallelSegment* segment : segments_) segment->settle();
 }
 
-std::optional<std::size_t> SegmentList::slots_where_one_lacks() const {
+std::optional<std::size_t> SegmentList::delivered_where_one_lacks() const {
   MutexLock lock(mutex_);
   for (const ParallelSegment* segment : segments_)
-    if (const SlotPool* const slots = segment->lacks_slot()) return slots->made();
+    if (const SlotPool* const slots = segment->lacks_slot()) return slots->delivered();
   return std::nullopt;
 }
 

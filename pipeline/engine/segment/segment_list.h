@@ -23,8 +23,9 @@ class SegmentList {
   void wake() noexcept EXCLUDES(mutex_);
   /// Counts the good elements of all segments in their error accounts.
   void settle() EXCLUDES(mutex_);
-  /// If a consumer waits for a slot and there is none, returns how many its stage has.
-  std::optional<std::size_t> slots_where_one_lacks() const EXCLUDES(mutex_);
+  /// If a consumer waits for a slot and there is none, returns how many of its stage's slots the
+  /// run's caller has.
+  std::optional<std::size_t> delivered_where_one_lacks() const EXCLUDES(mutex_);
   /// Gives such a consumer an error.
   void fail_slot() noexcept EXCLUDES(mutex_);
   /// Gives up one group's results that were made ahead. Returns false if there are none.
