@@ -53,6 +53,13 @@ bool AreaConsumer::returns_memory() {
   return false;
 }
 
+bool AreaConsumer::has_memory() const {
+  MutexLock lock(watch_.mutex);
+  return std::ranges::any_of(queue_.flights(), [this](const auto& flight) {
+    return flight->staged ? !flight->copied || in_place_ : flight->has_slot;
+  });
+}
+
 Flight& AreaConsumer::lease(Flight& flight) {
   leases_changed_ = watch_.now();
   return flight;

@@ -50,6 +50,8 @@ class AreaConsumer {
   /// True if memory of batches on the host will return. Either the device works with it, or a
   /// consumer holds it that does not wait for a batch, and has moved within the watchdog's time.
   bool returns_memory() EXCLUDES(watch_.mutex);
+  /// True if a batch here takes memory of the host.
+  bool has_memory() const EXCLUDES(watch_.mutex);
 
  private:
   void ask_for_slots(bool asked) REQUIRES(watch_.mutex);

@@ -86,6 +86,23 @@ SlotsWanted choose_slots(FeedOptions& options, std::uint64_t bytes, std::uint64_
   return wanted;
 }
 
+/// Throws if the budget has no room for the batches of a step, which a feed holds together.
+void check_step(const Plan& plan, std::int64_t batches) {
+  if (!plan.batches() || !plan.batches()->in_place) return;
+  const std::int64_t all = plan.stages().back().cardinality;
+  if (all >= 0) batches = std::min(batches, all);
+  if (batches < 2 || plan.least_memory() > plan.memory_limit()) return;  // the run says so
+  const std::uint64_t needed = saturating_sum(
+      plan.least_memory(),
+      saturating_product(static_cast<std::uint64_t>(batches - 1), plan.batches()->slot_bytes));
+  if (needed <= plan.memory_limit()) return;
+  throw Error(ErrorCode::resource_exhausted,
+              "a step of the feed has " + std::to_string(batches) +
+                  " batches, which need at least " + std::to_string(needed) +
+                  " bytes, and the memory budget is " + std::to_string(plan.memory_limit()) +
+                  "; raise it, or use FeedMode::split");
+}
+
 /// Divides the budget among the inputs of `all` towers, `here` of which make batches all the time.
 /// Returns the share of each other input: enough for the slots that a step may hold, but at most an
 /// equal share.
@@ -184,6 +201,7 @@ Parts prepare(const Inputs& inputs, std::vector<DevicePtr> devices, FeedOptions 
   const SlotsWanted wanted =
       choose_slots(options, bytes_of_batch(plan), BudgetShares(budget, 1).slots,
                    options.mode == FeedMode::per_tower ? made_for : 1);
+  if (options.mode == FeedMode::per_tower) check_step(plan, made_for);
   RunOptions run = options.run;
   if (options.end == EpochEnd::wrap && run.epochs < UINT64_MAX) ++run.epochs;
   std::vector<BatchSourcePtr> sources;

@@ -26,6 +26,10 @@ class TowersReturn final : public BatchHolder {
     return std::any_of(areas_.begin(), areas_.end(),
                        [](StagingState* area) { return area->returns_memory(); });
   }
+  bool may_return() const noexcept override {
+    MutexLock lock(mutex_);
+    return under_way_ > 0 || std::ranges::any_of(areas_, &StagingState::has_memory);
+  }
   /// Note that a batch left its run for a tower's area, and that it arrived there.
   void left() noexcept {
     left_ns_.store(clock_.now(), std::memory_order_release);

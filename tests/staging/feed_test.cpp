@@ -380,22 +380,73 @@ TEST(Feed, WrapsForAnyNumberOfEpochs) {
   EXPECT_FALSE(feed.ended(0));
 }
 
+/// Elements of 1 KiB.
+Dataset wide(std::int64_t count) {
+  const auto fill = [](const Element& in) {
+    Tensor x = Tensor::allocate(DType::u8, Shape({1024}));
+    std::memset(x.mutable_data(), static_cast<int>(in[0].item<std::int64_t>() % 251), 1024);
+    return Element{{"x", std::move(x)}};
+  };
+  return range(count).map(fill, {.output = Spec({{"x", DType::u8, Shape({1024})}})});
+}
+
+TEST(Feed, RefusesABudgetThatIsTooSmallForAStep) {
+  for (const EpochEnd end : {EpochEnd::drop, EpochEnd::wrap}) {
+    FeedOptions options{.end = end};
+    options.run.memory_bytes = 80 << 10;
+    const std::string text =
+        test::text_of([&] { Feed(wide(300).batch(50), some_devices(2, true), options); });
+    EXPECT_THAT(text, testing::HasSubstr("a step of the feed has 2 batches, which need at least "
+                                         "102400 bytes, and the memory budget is 81920"));
+    options.mode = FeedMode::split;
+    Feed divided(wide(300).batch(50), some_devices(2, true), options);
+    Feed one(wide(50).batch(50), some_devices(2, true), {.run = options.run});
+  }
+}
+
+// Once each step was the same error, for ever.
+TEST(Feed, EndsIfABudgetIsTooSmallForAStep) {
+  const auto same = [](Element batch) { return batch; };
+  struct Case {
+    Dataset dataset;
+    EpochEnd end;
+    std::uint64_t memory_bytes;
+    int batches;
+  };
+  const test::TimeLimit limit(100);
+  for (const Case& test : {Case{wide(300).batch(50).map(same), EpochEnd::drop, 80 << 10, 0},
+                           // The epoch's last batch waits for two of the next epoch.
+                           Case{wide(350).batch(50), EpochEnd::wrap, 110 << 10, 3}}) {
+    for (const bool unified : {true, false}) {
+      FeedOptions options{.end = test.end};
+      options.run.memory_bytes = test.memory_bytes;
+      Feed feed(test.dataset, some_devices(2, unified), options);
+      const auto take = [&](int tower) {
+        int batches = 0;
+        std::string errors;
+        while (!feed.ended(tower)) {
+          try {
+            batches += feed.next(tower) ? 1 : 0;
+          } catch (const Error& error) {
+            errors += error.what();
+          }
+        }
+        EXPECT_EQ(batches, test.batches);
+        EXPECT_THAT(errors, testing::HasSubstr("held by a step of the feed that takes more"));
+        EXPECT_EQ(errors.find("held by"), errors.rfind("held by")) << "it comes once";
+      };
+      std::thread other([&] { take(1); });
+      take(0);
+      other.join();
+    }
+  }
+}
+
 TEST(Feed, KeepsWithinASmallBudget) {
   FeedOptions options;
   options.run.memory_bytes = 64 << 10;
   options.run.threads = 2;
-  const Dataset wide =
-      range(300)
-          .map(
-              [](const Element& in) {
-                Tensor x = Tensor::allocate(DType::u8, Shape({1024}));
-                std::memset(x.mutable_data(), static_cast<int>(in[0].item<std::int64_t>() % 251),
-                            1024);
-                return Element{{"x", std::move(x)}};
-              },
-              {.output = Spec({{"x", DType::u8, Shape({1024})}})})
-          .batch(10);
-  Feed feed(wide, some_devices(2, true), options);
+  Feed feed(wide(300).batch(10), some_devices(2, true), options);
   std::uint64_t rows = 0;
   std::thread other([&] {
     while (feed.next(1)) {

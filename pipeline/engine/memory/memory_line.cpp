@@ -177,7 +177,7 @@ void MemoryLine::resolve() noexcept {
   if (turn == Turn::nobody) return;
   if (turn != Turn::someone && !make_room(turn)) {
     if (run_.step_back.ask()) return;
-    turn == Turn::slot ? run_.segments.fail_slot() : fail_one();
+    turn == Turn::slot ? run_.segments.fail_slot(!run_.activity.caller_may_return()) : fail_one();
   }
   run_.memory.wake();
   if (turn == Turn::slot) run_.waker.notify();

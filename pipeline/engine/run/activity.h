@@ -72,6 +72,8 @@ class Activity {
   /// waits for, and no memory comes back from the holder. Then this stays so until code outside the
   /// run changes it.
   bool quiet() const noexcept EXCLUDES(mutex_);
+  /// False if the run's caller returns no batch before it gets the next one.
+  bool caller_may_return() const noexcept { return holder_ == nullptr || holder_->may_return(); }
   /// True if this thread works for this run and is not its consumer.
   bool works_here() const noexcept;
   /// True if it arranges the elements of a segment of this run.

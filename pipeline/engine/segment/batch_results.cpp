@@ -120,14 +120,21 @@ std::string BatchResults::holders() const {
 Status BatchResults::no_slot() const {
   const std::size_t made = slots_->made();
   const std::size_t delivered = slots_->delivered();
-  std::string by = delivered > 0 ? "the caller" : "";
+  std::string by;
+  std::string advice = "let stages hold fewer elements, or ";
+  if (delivered > 0 && run_.activity.caller_may_return()) {
+    by = "the caller";
+    advice = "release a batch before asking for the next: copy what is kept, or ";
+  } else if (delivered > 0) {
+    by = "a step of the feed that takes more";
+    advice = "";
+  }
   if (delivered < made) by += (delivered > 0 ? " and " : "") + holders();
-  const std::string advice =
-      delivered > 0 ? "release a batch before asking for the next: copy what is kept, or raise "
-                    : "let stages hold fewer elements, or raise ";
   return Error(ErrorCode::resource_exhausted,
                "all " + std::to_string(made) + " batch slots are held by " + by +
-                   ", and the memory budget has no room for another; " + advice + "memory_bytes",
+                   ", and the memory budget has no room for another of " +
+                   std::to_string(slots_->layout().bytes) + " bytes; " + advice +
+                   "raise memory_bytes",
                Provenance{{}, -1, -1, owner_.label});
 }
 

@@ -695,11 +695,12 @@ const SlotPool* ParallelSegment::lacks_slot() const {
   return consumer_waits_ ? results_->lacks_slot() : nullptr;
 }
 
-void ParallelSegment::fail_slot() noexcept {
+void ParallelSegment::fail_slot(bool for_good) noexcept {
   MutexLock lock(mutex_);
-  if (!consumer_waits_ || results_->lacks_slot() == nullptr) return;
+  if (!consumer_waits_ || results_->lacks_slot() == nullptr || broken_) return;
   try {
-    no_slot_ = Payload::make(results_->no_slot());
+    (for_good ? breakdown_ : no_slot_) = Payload::make(results_->no_slot());
+    broken_ = for_good;
     tell_consumer();
   } catch (...) {
     break_down();

@@ -88,8 +88,8 @@ class ParallelSegment final : public Segment, private GroupListener {
   bool needs(const Group& group) const EXCLUDES(mutex_);
   /// Returns the pool of which the waiting consumer needs another slot; null: it needs none.
   const SlotPool* lacks_slot() const EXCLUDES(mutex_);
-  /// Gives the consumer the error that there will be no such slot.
-  void fail_slot() noexcept EXCLUDES(mutex_);
+  /// Gives the consumer the error that there will be no such slot. `for_good`: nothing follows.
+  void fail_slot(bool for_good) noexcept EXCLUDES(mutex_);
   /// Gives up results of a group that were made ahead. The group joins the blocked groups. Returns
   /// false if there are no such results.
   bool evict() EXCLUDES(mutex_);
@@ -176,8 +176,8 @@ class ParallelSegment final : public Segment, private GroupListener {
   std::function<void()> exhausted_ GUARDED_BY(mutex_);
   // The item that holds the input's exception, if any.
   std::uint64_t threw_at_ GUARDED_BY(mutex_) = UINT64_MAX;
-  Ref<Payload> no_slot_ GUARDED_BY(mutex_);  // an error, delivered once
-  bool broken_ GUARDED_BY(mutex_) = false;
+  Ref<Payload> no_slot_ GUARDED_BY(mutex_);    // an error, delivered once
+  bool broken_ GUARDED_BY(mutex_) = false;     // the engine failed, or no slot will ever be free
   Ref<Payload> breakdown_ GUARDED_BY(mutex_);  // the error that is then delivered, once
   Thread thread_;
 };

@@ -38,11 +38,14 @@ std::optional<std::size_t> SegmentList::delivered_where_one_lacks() const {
   return std::nullopt;
 }
 
-void SegmentList::fail_slot() noexcept {
+void SegmentList::fail_slot(bool for_good) noexcept {
   MutexLock lock(mutex_);
-  const auto found = std::ranges::find_if(
-      segments_, [](const ParallelSegment* segment) { return segment->lacks_slot() != nullptr; });
-  if (found != segments_.end()) (*found)->fail_slot();
+  for (ParallelSegment* segment : segments_) {
+    const SlotPool* const slots = segment->lacks_slot();
+    if (slots == nullptr) continue;
+    segment->fail_slot(for_good || slots->delivered() == 0);
+    return;
+  }
 }
 
 bool SegmentList::evict() {
