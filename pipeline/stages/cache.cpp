@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include <penstock/log.h>
 
@@ -21,10 +22,12 @@ class CacheIterator final : public OrderIterator {
         store_(context.run.cache(node, context)),
         again_(context.path != store_->place.path),
         filling_(std::make_shared<KeptElements>(context.run.stream_memory())) {
-    // The first pass comes again only if the run goes back to where the cache was empty.
-    if (!again_ && context.epoch == 0) drop();
-    kept_ = kept();
-    if (!kept_) open_input();
+    if (!again_ && context.epoch == 0) {
+      undecided_ = leave_undecided();
+    } else {
+      kept_ = decided(context.place.path == store_->place.path);
+    }
+    if (!kept_ && !undecided_) open_input();
   }
 
   ~CacheIterator() override {
@@ -35,6 +38,7 @@ class CacheIterator final : public OrderIterator {
   }
 
   std::size_t pull(std::span<ElementRef> out) override {
+    if (undecided_) begin_first();
     if (kept_) return replay(out);
     if (full_) refuse();
     std::size_t count = input_->pull(out);
@@ -63,6 +67,7 @@ class CacheIterator final : public OrderIterator {
     state.put(position_);
   }
   void restore(StateReader& state) override {
+    if (undecided_) begin_first();
     const bool replaying = state.get() != 0;
     const std::uint64_t position = state.get();
     if (!replaying) {
@@ -93,6 +98,36 @@ class CacheIterator final : public OrderIterator {
     std::shared_ptr<const KeptElements> dropped;
     const MutexLock lock(store_->mutex);
     dropped.swap(store_->elements);
+  }
+
+  /// The first pass comes again only if the run goes back. If this pass is pulled or restored, the
+  /// cache was empty there. But `repeat` also opens it on the way to a later pass, where the cache
+  /// is full. Returns true if only that will tell. If elements are skipped, the cache fills again,
+  /// which counts them.
+  bool leave_undecided() {
+    {
+      const MutexLock lock(store_->mutex);
+      store_->undecided = store_->elements && store_->filled_by_first && !context_.run.skips();
+      if (store_->undecided) return true;
+    }
+    drop();
+    return false;
+  }
+
+  void begin_first() {
+    undecided_ = false;
+    (void)decided(false);
+    open_input();
+  }
+
+  /// Returns the elements, unless the first pass has begun again.
+  std::shared_ptr<const KeptElements> decided(bool later_pass) {
+    {
+      const MutexLock lock(store_->mutex);
+      if (!std::exchange(store_->undecided, false) || later_pass) return store_->elements;
+    }
+    drop();
+    return nullptr;
   }
 
   void open_input() { input_ = open_values(node_, context_.first(store_->place)); }
@@ -126,7 +161,9 @@ class CacheIterator final : public OrderIterator {
   void finish() {
     const std::shared_ptr<const KeptElements> elements = std::move(filling_);
     const MutexLock lock(store_->mutex);
-    if (!store_->elements) store_->elements = elements;
+    if (store_->elements) return;
+    store_->elements = elements;
+    store_->filled_by_first = !again_;
   }
 
   /// Each repetition has its own random numbers.
@@ -148,6 +185,7 @@ class CacheIterator final : public OrderIterator {
   const OpenContext context_;
   const std::shared_ptr<CacheStore> store_;
   const bool again_;                          // not the first place and repetition
+  bool undecided_ = false;                    // the elements may be those of a later position
   std::shared_ptr<const KeptElements> kept_;  // null: filling
   OrderIteratorPtr input_;                    // null: replaying
   std::shared_ptr<KeptElements> filling_;     // null: keeps nothing

@@ -24,6 +24,9 @@ struct CacheStore {
   SlowMutex mutex;  // held while a pass looks for the file, and begins to write it
   // For a cache in memory. Null until it is complete.
   std::shared_ptr<const KeptElements> elements GUARDED_BY(mutex);
+  bool filled_by_first GUARDED_BY(mutex) = false;  // by the first pass at the first place
+  // True if the run goes back, and perhaps to where the cache was empty.
+  bool undecided GUARDED_BY(mutex) = false;
   // For a cache in a file. Set once the file is complete.
   std::shared_ptr<const CacheFileSource> file GUARDED_BY(mutex);
   // True while one of the passes fills the file.
