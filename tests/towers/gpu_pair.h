@@ -20,7 +20,7 @@ namespace penstock::towers::test {
 
 inline const Initializer kSome = Initializer::normal(0.5F);
 
-/// Where towers compute: as on a GPU, or on the first that there is.
+/// Where towers compute: with the fakes, or on the first GPU.
 enum class Place { fake, cuda };
 
 /// The device and its libraries; nothing where there is none.
