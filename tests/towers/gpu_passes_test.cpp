@@ -140,10 +140,12 @@ std::vector<std::vector<std::uint32_t>> made_by(const std::function<LayerPtr(con
 }
 
 TEST(GpuFusedPasses, SameBitsAsPassesOfTheirOwn) {
-  for (const auto& [channels, valid] : {std::pair<std::int64_t, std::int64_t>{3, 4}, {8, 3}}) {
+  for (const auto& size : {std::pair<std::int64_t, std::int64_t>{3, 4}, {8, 3}}) {
+    const std::int64_t channels = size.first;
+    const std::int64_t valid = size.second;
     const Shape shape{4, 3, 5, channels};
     const auto norm = [&](bool inside) {
-      return [=, channels = channels](const Scope& scope) {
+      return [=](const Scope& scope) {
         auto layers = std::make_unique<Sequential>();
         layers->add(batch_norm(scope, {.channels = channels, .relu = inside}));
         if (!inside) layers->add(relu(scope));
@@ -153,7 +155,7 @@ TEST(GpuFusedPasses, SameBitsAsPassesOfTheirOwn) {
     EXPECT_EQ(made_by(norm(true), shape, valid), made_by(norm(false), shape, valid));
     for (const bool shortcut : {false, true}) {
       const auto make = [&](bool hidden) {
-        return [=, channels = channels](const Scope& scope) {
+        return [=](const Scope& scope) {
           LayerPtr body = block(scope / "a", channels, channels);
           if (hidden) body = std::make_unique<Hidden>(std::move(body));
           return residual(scope, std::move(body),
