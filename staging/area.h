@@ -71,9 +71,10 @@ class StagingState : public std::enable_shared_from_this<StagingState> {
 
   void fail(const Status& error) noexcept EXCLUDES(watch_.mutex);
   /// True if memory of batches on the host will return.
-  bool returns_memory() { return reaper_.returns_memory() || consumer_.returns_memory(); }
+  /// A batch goes from the consumer to the reaper, so these are asked in this order.
+  bool returns_memory() { return consumer_.returns_memory() || reaper_.returns_memory(); }
   /// True if batches here take memory of the host.
-  bool has_memory() { return reaper_.returns_memory() || consumer_.has_memory(); }
+  bool has_memory() { return consumer_.has_memory() || reaper_.returns_memory(); }
   Device& device() const noexcept { return *watch_.device(); }
   /// Returns the number of slots that this area may have.
   int slots() const noexcept { return slots_; }

@@ -90,6 +90,7 @@ SlotsWanted choose_slots(FeedOptions& options, std::uint64_t bytes, std::uint64_
 void check_step(const Plan& plan, std::int64_t batches) {
   if (!plan.batches() || !plan.batches()->in_place) return;
   const std::int64_t all = plan.stages().back().cardinality;
+  if (all == kUnknown) return;  // the run will tell
   if (all >= 0) batches = std::min(batches, all);
   if (batches < 2 || plan.least_memory() > plan.memory_limit()) return;  // the run says so
   const std::uint64_t needed = saturating_sum(

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What only a GPU can show, in a bundle that tools/gpu_check.sh makes: `gpu_check.py run [--budget SECONDS]`.
+"""What only a GPU can show, in a bundle that tools/gpu_check.sh makes: `gpu_check.py run [--budget SECONDS] [--work FOLDER]`.
 
 Every step has a name, a limit and a share of the budget (540 s, so that a command of ten minutes ends by itself). What is
 known is written anew to $OUT/gpu_check.json (default: out/) behind each step: whenever this is cut off, the file is whole, and
@@ -44,6 +44,9 @@ class Check:
         self.filter = "*host*" if self.rehearsal else "*cuda*:*Cuda*:*OnGpu*"
         self.out = os.path.abspath(os.environ.get("OUT") or os.path.join(os.getcwd(), "out"))
         os.makedirs(self.out, exist_ok=True)
+        # Thousands of images do not belong beside what is kept.
+        self.work = os.path.abspath(arguments.work) if arguments.work else self.out
+        os.makedirs(self.work, exist_ok=True)
         self.running = None
         self.state = {"commit": self.text_of(os.path.join(HERE, "commit")).strip(), "rehearsal": self.rehearsal,
                       "budget_s": self.budget, "elapsed_s": 0, "complete": False, "environment": {}, "steps": {},
@@ -67,7 +70,7 @@ class Check:
 
     def json_of(self, name):
         try:
-            return json.loads(self.text_of(os.path.join(self.out, name)))
+            return json.loads(self.text_of(os.path.join(self.work, name)))
         except ValueError:
             return None
 
@@ -111,15 +114,15 @@ class Check:
         started, limit = time.monotonic(), min(step["most"], left)
         # A program that knows its limit ends by itself.
         command = [part.replace("{limit}", f"{limit - 5:.0f}") for part in step["command"]]
-        log = os.path.join(self.out, step["name"] + ".log")
+        log = os.path.join(self.work, step["name"] + ".log")
         print(f"gpu_check: {step['name']}, after {self.elapsed():.0f} s", file=sys.stderr, flush=True)
         outcome["status"] = "running"
         self.write()
         with open(log, "w") as said:
-            target = open(os.path.join(self.out, step["into"]), "w") if "into" in step else said
+            target = open(os.path.join(self.work, step["into"]), "w") if "into" in step else said
             try:
                 self.running = subprocess.Popen(command, stdout=target, stderr=said, stdin=subprocess.DEVNULL,
-                                                env=dict(self.environment, **step.get("env", {})), cwd=self.out,
+                                                env=dict(self.environment, **step.get("env", {})), cwd=self.work,
                                                 start_new_session=True)
                 code = self.running.wait(limit)
                 outcome.update(status="passed" if code == 0 else "failed", exit_code=code)
@@ -212,7 +215,10 @@ def environment_of(check):
 def profiled(report):
     """What is kept of a profile."""
     tower, decoding = (report.get("towers") or [{}])[0], report.get("decoding") or {}
-    return {"images_per_second": report.get("elements_per_second"), "stall_share": tower.get("stall_share"),
+    # As others' rates, without the start.
+    seconds = (report.get("wall_s") or 0) - 1e-3 * (report.get("first_batch_ms") or 0)
+    rate = report["elements"] / seconds if seconds > 0 and "elements" in report else report.get("elements_per_second")
+    return {"images_per_second": rate, "stall_share": tower.get("stall_share"),
             "causes": tower.get("causes"), "verdict": report.get("verdict"), "on_device": decoding.get("on_device"),
             "on_host": decoding.get("on_host")}
 
@@ -294,8 +300,9 @@ def plan_of(check):
     def sanitize(group, test, only, *tools):
         for tool in tools:
             add(group, f"{tool}_{test}_{only.split('*')[1]}", [sanitizer or "compute-sanitizer", "--tool", tool,
-                "--error-exitcode", "9", program(test), f"--gtest_filter={only}"], most=40 if group == "sanitizers" else 60,
-                skip=None if sanitizer else "no compute-sanitizer here", needs=["device"])
+                "--error-exitcode", "9", program(test), f"--gtest_filter={only}"], least=15,
+                most=40 if group == "sanitizers" else 60,
+                skip=None if sanitizer else "no compute-sanitizer here", needs=["device", test])
     tools = ["memcheck", "racecheck", "synccheck", "initcheck"]
     sanitize("sanitizers", "staging_scans_test", "*cuda*", *tools)
     sanitize("sanitizers", "towers_gpu_test", "*batch_norm*cuda*:*residual*cuda*:*max_pool*cuda*", *tools)
@@ -321,7 +328,7 @@ def plan_of(check):
     digests("photo_jpegs", "1" if small else "20", missing, [], "--images", folders["photos"])
     # NCCL as one rank: the calls are proven, and the variables stay what they are.
     add("rest", "made_cifar", synth("cifar", "200", "200", "32x32", "--format", "cifar10"), most=20)
-    train = ["train", "--model", "cifar10", "--data", os.path.join(check.out, "cifar", "data_batch_1.bin"), "--batch", "8",
+    train = ["train", "--model", "cifar10", "--data", os.path.join(check.work, "cifar", "data_batch_1.bin"), "--batch", "8",
              "--epochs", "1", "--deterministic", "--quiet", "--device"]
     for name, alone in (("without_nccl", []), ("nccl_alone", ["--nccl-alone"])):
         add("rest", name, penstock(*train, f"{check.device},{check.device}", *alone, "--json", f"{name}.json"), most=40,
@@ -426,6 +433,7 @@ def main():
     parser.add_argument("action", choices=["run", "rehearse"], nargs="?", default="run")
     parser.add_argument("bin", nargs="?", default=os.path.join(HERE, "bin"))
     parser.add_argument("--budget", type=float, default=540)
+    parser.add_argument("--work", help="the folder of all files but gpu_check.json; default: $OUT")
     check, plan = Check(parser.parse_args()), []
 
     def cut(number, _frame):

@@ -242,6 +242,8 @@ def main():
             run_child(results, args, name, folder, files)
     results.state["complete"] = True
     results.write()
+    if not (args.rehearse or results.state["rates"]):
+        sys.exit(f"no rate was measured: {results.state['skipped'] or results.state['errors']}")
 
 
 if __name__ == "__main__":

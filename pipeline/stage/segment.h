@@ -29,8 +29,8 @@ class Segment : public OrderIterator {
   /// Sets a callback that is called once the input has ended, on the thread that makes items or on
   /// the calling one.
   virtual void on_exhausted(std::function<void()> callback) = 0;
-  /// True if the engine itself failed, or has no memory for ever. One pull throws the reason; later
-  /// ones return nothing.
+  /// True if the engine itself failed, or no slot will ever be free. One pull throws the reason;
+  /// later ones return nothing.
   virtual bool broken() const = 0;
 };
 

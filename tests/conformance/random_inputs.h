@@ -215,6 +215,13 @@ inline void add_nested(RandomGraph& graph, Rng& rng) {
 
 /// Some stages for elements of any kind.
 inline void add_plain_stages(RandomGraph& graph, Rng& rng) {
+  // Rows of other values keep their slot. A stage that holds some then leaves no room for a batch,
+  // and the run waits for 2 s before it says so.
+  const auto keeps_no_slot = [](const Dataset& d) {
+    return std::ranges::all_of(d.spec(), [](const ComponentSpec& component) {
+      return component.dtype == DType::bytes || component.shape == Shape();
+    });
+  };
   const auto same = [](Element e) { return e; };
   const auto some = [](const Element& e) { return checksum(e) % 3 > 0; };
   const std::vector<std::pair<std::string, std::function<Dataset(const Dataset&)>>> stages{
@@ -224,7 +231,7 @@ inline void add_plain_stages(RandomGraph& graph, Rng& rng) {
       {"cache", [](const Dataset& d) { return d.cache(); }},
       {"repeat", [](const Dataset& d) { return d.repeat(2); }},
       {"prefetch", [](const Dataset& d) { return d.prefetch(2); }},
-      {"batches", [](const Dataset& d) { return d.batch(5).unbatch(); }},
+      {"batches", [&](const Dataset& d) { return keeps_no_slot(d) ? d.batch(5).unbatch() : d; }},
       {"windows", [](const Dataset& d) { return d.window(4, {.shift = 3}).unbatch(); }},
   };
   for (std::uint64_t left = rng.below(4); left > 0; --left) {

@@ -334,7 +334,7 @@ TEST(Errors, AreCountedAndKept) {
   }
 }
 
-// However many elements are made when the last one is reached. Once they belonged to the position.
+// However many elements are made when the last one is reached.
 TEST(Errors, BehindTheEndOfTakeWhileAreNotCounted) {
   const Dataset few =
       failing_at(numbers(400), 201).take_while([](const Element& e) { return x_of(e) < 200; });

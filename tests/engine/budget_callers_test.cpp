@@ -142,17 +142,10 @@ std::string first_error(const Dataset& dataset, bool keeps) {
     next = Next(End{});
     next = iterator.next();
   }
-  const std::string error = next.is_error() ? next.error().what() : "";
-  for (int more = 0; !keeps && !next.is_end(); next = iterator.next()) {
-    EXPECT_LT(++more, 20) << error;  // of a buffer; once the run never ended
-    if (more == 20) break;
-  }
-  return error;
+  return next.is_error() ? next.error().what() : "";
 }
 
 TEST(Budget, NamesTheHoldersOfSlots) {
-  const auto same = [](Element element) { return element; };
-  const auto all = [](const Element&) { return true; };
   const Dataset batches = numbers(4096).batch(128);  // of 1 KiB each
   struct Case {
     std::string holders;
@@ -160,19 +153,40 @@ TEST(Budget, NamesTheHoldersOfSlots) {
     bool keeps = false;
   };
   const std::vector<Case> cases{
-      {"shuffle[2]", batches.shuffle({.buffer = 20})},
-      {"shuffle[2]", batches.shuffle({.buffer = 20}).map(same)},
-      {"shuffle[3]", batches.filter(all).shuffle({.buffer = 20})},
       {"shuffle[2], unbatch[3]", batches.shuffle({.buffer = 20}).unbatch().batch(2)},
-      {"window[2], unbatch[3]", batches.window(12).unbatch()},
-      {"padded_batch[2]", batches.padded_batch(16)},
-      {"the caller", batches.rebatch(64), true},  // two share a slot
       {"the caller and shuffle[2]", batches.shuffle({.buffer = 2}), true},
   };
   for (const Case& test : cases) {
     const std::string error = first_error(test.dataset, test.keeps);
     EXPECT_NE(error.find(" batch slots are held by " + test.holders + ", and"), std::string::npos)
         << test.holders << ": " << error;
+  }
+}
+
+// Batches of another stage, or what keeps their slots, are the caller's, too.
+TEST(Budget, CallerThatKeepsAllOfAnotherStage) {
+  const Dataset batches = numbers(1024).batch(128);  // of 1 KiB each
+  const auto text = [](const Element& in) {
+    return Element{{"text", Tensor::copy_bytes(std::to_string(in[0].item<std::int64_t>()))}};
+  };
+  const Dataset texts =
+      numbers(1024).map(text, {.output = Spec({{"text", DType::bytes, Shape()}})});
+  for (const Dataset& dataset :
+       {batches.concatenate(batches), texts.batch(128).unbatch().batch(2)}) {
+    Iterator iterator = dataset.iterate({.threads = 1, .memory_bytes = 8 << 10});
+    std::vector<Element> kept;
+    std::uint64_t errors = 0;
+    std::uint64_t rows = 0;
+    for (Next next = iterator.next(); !next.is_end(); next = iterator.next()) {
+      if (next.has_value()) {
+        rows += static_cast<std::uint64_t>(next.value()[0].shape()[0]);
+        if (errors == 0) kept.push_back(std::move(next.value()));
+      } else {
+        ++errors;
+        kept.clear();
+      }
+    }
+    EXPECT_EQ(rows, dataset.spec()[0].dtype == DType::bytes ? 1024U : 2048U) << errors;
   }
 }
 

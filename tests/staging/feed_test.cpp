@@ -404,7 +404,7 @@ TEST(Feed, RefusesABudgetThatIsTooSmallForAStep) {
   }
 }
 
-// Once each step was the same error, for ever.
+// The error comes once, not for each step.
 TEST(Feed, EndsIfABudgetIsTooSmallForAStep) {
   const auto same = [](Element batch) { return batch; };
   struct Case {

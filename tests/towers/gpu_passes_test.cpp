@@ -62,7 +62,7 @@ TEST(GpuUpdates, OneLaunchForAllVariables) {
     apart.use(0, pair.gpu);
     for (VariableStore* store : {&pair.there, &apart}) {
       batch_norm(store->tower(0) / "norm", {.channels = 5});
-      dense(store->tower(0) / "fc", {.in = 7, .out = 3, .initializer = kSome});
+      dense(store->tower(0) / "fc", {.in = 70, .out = 3, .initializer = kSome});
       store->pack();
     }
     const auto counted = std::make_shared<Counted>(make_optimizer(text));
@@ -97,6 +97,21 @@ TEST(GpuUpdates, OneLaunchForAllVariables) {
       }
     }
   }
+}
+
+TEST(GpuUpdates, FrozenTablesHaveNoState) {
+  Pair pair(*open(Place::fake));
+  const Scope scope = pair.there.tower(0);
+  scope.get("table", {100}, {Initializer::constant(1), false});
+  Variable& trained = scope.get("trained", {10}, {Initializer::constant(1)});
+  pair.there.pack();
+  trained.has_gradient = true;
+  const auto counted = std::make_shared<Counted>(make_optimizer("adam"));
+  Updater updater(pair.there, 0, {counted, Schedule::constant(0.1)});
+  EXPECT_EQ(updater.slots(0).arrays.size(), 0U);
+  EXPECT_EQ(updater.slots(1).arrays.size(), 2U);
+  updater.apply(pair.there.of(0), 0);
+  EXPECT_EQ(counted->calls, 1);
 }
 
 /// Hides what a layer is from the one around it.

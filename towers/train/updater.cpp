@@ -36,6 +36,14 @@ const double* sum_squares(Gpu& gpu, std::span<Variable* const> variables) {
   return sums;
 }
 
+/// Returns the number of values that are not trained. Statistics are few, tables may be most.
+std::size_t frozen(std::span<Variable* const> variables) {
+  std::size_t count = 0;
+  for (const Variable* variable : variables)
+    if (!variable->trainable) count += variable->value.size();
+  return count;
+}
+
 Array zeros(Gpu* gpu, const Shape& shape) {
   if (gpu == nullptr) return Array(shape);
   Array made = gpu->array(DType::f32);
@@ -65,7 +73,8 @@ Updater::Updater(VariableStore& store, int tower, UpdateOptions options)
     : options_(std::move(options)) {
   const std::span<float> values = store.values(tower);
   Gpu* const gpu = store.gpu(tower);
-  if (gpu == nullptr || values.empty() || !options_.optimizer->elementwise()) {
+  if (gpu == nullptr || values.empty() || !options_.optimizer->elementwise() ||
+      frozen(store.of(tower)) > values.size() / 8) {
     make_slots(store.of(tower));
     return;
   }

@@ -113,8 +113,10 @@ void hold(Buffer& buffer, HeldBytes& holder) noexcept {
 }
 
 void deliver(Buffer& buffer) noexcept {
-  if (HeldMark* const mark = buffer.held_mark()) return mark->deliver();
-  buffer.for_each_part([](Buffer& part) { deliver(part); });
+  HeldMark* const mark = buffer.held_mark();
+  if (mark != nullptr && !mark->deliver()) return;
+  if (mark == nullptr || mark->has_parts())
+    buffer.for_each_part([](Buffer& part) { deliver(part); });
 }
 
 std::uint64_t drop(Buffer& buffer) noexcept {

@@ -85,13 +85,19 @@ class HeldMark {
   /// Counts nothing any more, or no view of so many bytes. Returns what was counted.
   std::uint64_t drop() noexcept;
   std::uint64_t drop_view(std::uint64_t bytes) noexcept;
-  /// Note that the run's caller got the buffer, if there is an `always`, and that nothing has it.
-  void deliver() noexcept {
-    if (always_ != nullptr && !delivered_.exchange(true, std::memory_order_acq_rel))
-      always_->deliver(bytes_);
+  /// Counts the buffer as delivered to the run's caller, if there is an `always`. Returns false if
+  /// it has been.
+  bool deliver() noexcept {
+    if (delivered_.load(std::memory_order_relaxed) ||
+        delivered_.exchange(true, std::memory_order_acq_rel))
+      return false;
+    if (always_ != nullptr) always_->deliver(bytes_);
+    return true;
   }
+  /// Counts it as returned.
   void give_back() noexcept {
-    if (delivered_.exchange(false, std::memory_order_acq_rel)) always_->give_back(bytes_);
+    if (delivered_.exchange(false, std::memory_order_acq_rel) && always_ != nullptr)
+      always_->give_back(bytes_);
   }
 
  private:

@@ -142,9 +142,9 @@ MemoryLine::Turn MemoryLine::next_turn() {
 
 MemoryLine::Turn MemoryLine::slot_turn(bool scarce) {
   constexpr std::chrono::seconds kPatience(2);
-  const std::optional<std::size_t> delivered = run_.segments.delivered_where_one_lacks();
-  if (!delivered) return Turn::nobody;
-  if (scarce || *delivered == 0) return Turn::slot;
+  const std::optional<std::size_t> made = run_.segments.slots_where_one_lacks();
+  if (!made) return Turn::nobody;
+  if (scarce || *made == 0) return Turn::slot;
   const auto now = std::chrono::steady_clock::now();
   const std::uint64_t advances = run_.activity.advances();
   if (advances != std::exchange(advances_, advances)) lacks_slot_since_ = now;
@@ -177,7 +177,14 @@ void MemoryLine::resolve() noexcept {
   if (turn == Turn::nobody) return;
   if (turn != Turn::someone && !make_room(turn)) {
     if (run_.step_back.ask()) return;
-    turn == Turn::slot ? run_.segments.fail_slot(!run_.activity.caller_may_return()) : fail_one();
+    if (turn == Turn::slot) {
+      // Quiet still: what came back since is under way to the one that lacks a slot.
+      const bool for_good = !run_.activity.caller_may_return();
+      if (for_good && !run_.activity.quiet()) return;
+      run_.segments.fail_slot(for_good);
+    } else {
+      fail_one();
+    }
   }
   run_.memory.wake();
   if (turn == Turn::slot) run_.waker.notify();

@@ -114,7 +114,7 @@ std::string BatchResults::holders() const {
     if (stage.node->holds_values()) labels += (labels.empty() ? "" : ", ") + stage.label;
     if (stage.execution != Execution::in_place) behind.insert(stage.node);
   }
-  return labels.empty() ? "later stages" : labels;
+  return labels;
 }
 
 Status BatchResults::no_slot() const {
@@ -129,7 +129,10 @@ Status BatchResults::no_slot() const {
     by = "a step of the feed that takes more";
     advice = "";
   }
-  if (delivered < made) by += (delivered > 0 ? " and " : "") + holders();
+  // What the caller has is not always known: its own tensors may keep a slot.
+  const std::string behind = delivered < made ? holders() : "";
+  if (!behind.empty()) by += (by.empty() ? "" : " and ") + behind;
+  if (by.empty()) by = "the caller";
   return Error(ErrorCode::resource_exhausted,
                "all " + std::to_string(made) + " batch slots are held by " + by +
                    ", and the memory budget has no room for another of " +

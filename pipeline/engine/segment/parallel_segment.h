@@ -88,7 +88,8 @@ class ParallelSegment final : public Segment, private GroupListener {
   bool needs(const Group& group) const EXCLUDES(mutex_);
   /// Returns the pool of which the waiting consumer needs another slot; null: it needs none.
   const SlotPool* lacks_slot() const EXCLUDES(mutex_);
-  /// Gives the consumer the error that there will be no such slot. `for_good`: nothing follows.
+  /// Gives the consumer the error that there will be no such slot. With `for_good`, the segment
+  /// ends.
   void fail_slot(bool for_good) noexcept EXCLUDES(mutex_);
   /// Gives up results of a group that were made ahead. The group joins the blocked groups. Returns
   /// false if there are no such results.

@@ -31,21 +31,18 @@ void SegmentList::settle() {
   for (ParallelSegment* segment : segments_) segment->settle();
 }
 
-std::optional<std::size_t> SegmentList::delivered_where_one_lacks() const {
+std::optional<std::size_t> SegmentList::slots_where_one_lacks() const {
   MutexLock lock(mutex_);
   for (const ParallelSegment* segment : segments_)
-    if (const SlotPool* const slots = segment->lacks_slot()) return slots->delivered();
+    if (const SlotPool* const slots = segment->lacks_slot()) return slots->made();
   return std::nullopt;
 }
 
 void SegmentList::fail_slot(bool for_good) noexcept {
   MutexLock lock(mutex_);
-  for (ParallelSegment* segment : segments_) {
-    const SlotPool* const slots = segment->lacks_slot();
-    if (slots == nullptr) continue;
-    segment->fail_slot(for_good || slots->delivered() == 0);
-    return;
-  }
+  const auto found = std::ranges::find_if(
+      segments_, [](const ParallelSegment* segment) { return segment->lacks_slot() != nullptr; });
+  if (found != segments_.end()) (*found)->fail_slot(for_good);
 }
 
 bool SegmentList::evict() {

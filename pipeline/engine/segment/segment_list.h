@@ -23,11 +23,9 @@ class SegmentList {
   void wake() noexcept EXCLUDES(mutex_);
   /// Counts the good elements of all segments in their error accounts.
   void settle() EXCLUDES(mutex_);
-  /// If a consumer waits for a slot and there is none, returns how many of its stage's slots the
-  /// run's caller has.
-  std::optional<std::size_t> delivered_where_one_lacks() const EXCLUDES(mutex_);
-  /// Gives such a consumer an error. If the run's caller has no slot or `for_good`, its segment
-  /// ends.
+  /// If a consumer waits for a slot and there is none, returns how many its stage has made.
+  std::optional<std::size_t> slots_where_one_lacks() const EXCLUDES(mutex_);
+  /// Gives such a consumer an error. With `for_good`, its segment ends.
   void fail_slot(bool for_good) noexcept EXCLUDES(mutex_);
   /// Gives up one group's results that were made ahead. Returns false if there are none.
   bool evict() EXCLUDES(mutex_);
