@@ -112,13 +112,6 @@ void hold(Buffer& buffer, HeldBytes& holder) noexcept {
     buffer.for_each_part([&](Buffer& part) { hold(part, holder); });
 }
 
-void deliver(Buffer& buffer) noexcept {
-  HeldMark* const mark = buffer.held_mark();
-  if (mark != nullptr && !mark->deliver()) return;
-  if (mark == nullptr || mark->has_parts())
-    buffer.for_each_part([](Buffer& part) { deliver(part); });
-}
-
 std::uint64_t drop(Buffer& buffer) noexcept {
   if (!buffer.unique()) return 0;
   HeldMark* const mark = buffer.held_mark();
@@ -165,11 +158,6 @@ void hold(const ElementRef& item, HeldBytes& holder) noexcept {
   for (std::size_t i = 0; i < element.size(); ++i)
     if (Buffer* const buffer = element[i].owner().get()) hold(*buffer, holder);
   for (const ElementRef& child : item.payload->children) hold(child, holder);
-}
-
-void deliver(const Element& element) noexcept {
-  for (std::size_t i = 0; i < element.size(); ++i)
-    if (Buffer* const buffer = element[i].owner().get()) deliver(*buffer);
 }
 
 std::uint64_t take_from_holder(std::span<const ElementRef> items) noexcept {

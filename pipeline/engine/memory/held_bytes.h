@@ -29,15 +29,6 @@ class HeldBytes {
     raise(now_.fetch_add(bytes, std::memory_order_acq_rel) + bytes);
   }
   void take_off(std::uint64_t bytes) noexcept { now_.fetch_sub(bytes, std::memory_order_acq_rel); }
-  /// Counts bytes that the run's caller got, and those that it gave back.
-  void deliver(std::uint64_t bytes) noexcept {
-    delivered_.fetch_add(bytes, std::memory_order_acq_rel);
-  }
-  void give_back(std::uint64_t bytes) noexcept {
-    delivered_.fetch_sub(bytes, std::memory_order_acq_rel);
-  }
-  /// Returns the bytes that the run's caller has.
-  std::uint64_t delivered() const noexcept { return delivered_.load(std::memory_order_acquire); }
   /// States that so many bytes were held at once.
   void raise(std::uint64_t bytes) noexcept;
 
@@ -61,7 +52,6 @@ class HeldBytes {
   const std::uint64_t free_;
   std::atomic<std::uint64_t> now_{0};
   std::atomic<std::uint64_t> most_{0};
-  std::atomic<std::uint64_t> delivered_{0};
 };
 
 /// Counts one buffer for its holder: the first that gets it. Thread-safe.
@@ -85,20 +75,6 @@ class HeldMark {
   /// Counts nothing any more, or no view of so many bytes. Returns what was counted.
   std::uint64_t drop() noexcept;
   std::uint64_t drop_view(std::uint64_t bytes) noexcept;
-  /// Counts the buffer as delivered to the run's caller, if there is an `always`. Returns false if
-  /// it has been.
-  bool deliver() noexcept {
-    if (delivered_.load(std::memory_order_relaxed) ||
-        delivered_.exchange(true, std::memory_order_acq_rel))
-      return false;
-    if (always_ != nullptr) always_->deliver(bytes_);
-    return true;
-  }
-  /// Counts it as returned.
-  void give_back() noexcept {
-    if (delivered_.exchange(false, std::memory_order_acq_rel) && always_ != nullptr)
-      always_->give_back(bytes_);
-  }
 
  private:
   void hold_first(HeldBytes& holder) noexcept;
@@ -106,7 +82,6 @@ class HeldMark {
   const std::uint64_t bytes_;
   HeldBytes* const always_;
   const bool has_parts_;
-  std::atomic<bool> delivered_{false};
   std::atomic<HeldBytes*> holder_{nullptr};
   std::atomic<std::uint64_t> counted_{0};
   std::atomic<std::uint64_t> views_{0};
@@ -149,8 +124,6 @@ class HeldBytesOfRun {
 void note_views(std::span<const WorkItem> work) noexcept;
 /// Counts the memory of an item for the stages that get it.
 void hold(const ElementRef& item, HeldBytes& holder) noexcept;
-/// Notes that the run's caller gets the element, whose memory may be slots.
-void deliver(const Element& element) noexcept;
 /// Counts the memory of items for no stage any more, as far as nothing else shares it. Returns the
 /// bytes.
 std::uint64_t take_from_holder(std::span<const ElementRef> items) noexcept;

@@ -34,7 +34,7 @@ struct Group;
 /// 5. The element fails.
 ///
 /// A consumer whose segment lacks a slot comes last. If memory is scarce for no one else, the
-/// caller may return the slots that it has within 2 s. Those that stages have do not come back.
+/// caller has the slots, and may return them within 2 s.
 ///
 /// So a full budget does not hang, and an element that would fit by itself does not fail. There is
 /// one exception: runs that cannot return to their position do not step back.

@@ -294,7 +294,6 @@ std::uint64_t Slot::text_bytes() const noexcept {
 
 void Slot::dispose() noexcept {
   mark_.drop();
-  mark_.give_back();
   for (std::vector<BufferPtr>& owners : owners_) {
     for (BufferPtr& owner : owners) owner = {};
   }

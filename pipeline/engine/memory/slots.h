@@ -173,8 +173,6 @@ class SlotPool : public std::enable_shared_from_this<SlotPool> {
     MutexLock lock(mutex_);
     return made_;
   }
-  /// Returns how many slots the run's caller has, at least in part.
-  std::size_t delivered() const noexcept { return held_.delivered() / layout_.bytes; }
 
  private:
   friend class Slot;

@@ -6,7 +6,6 @@
 
 #include <penstock/state.h>
 
-#include "pipeline/engine/memory/held_bytes.h"
 #include "pipeline/engine/plan/guarantee.h"
 #include "pipeline/engine/run/saved_run.h"
 
@@ -21,7 +20,6 @@ constexpr std::size_t kKeptEpochs = 1000;
 Position::Position(const Services& services)
     : run_(services),
       epochs_(run_.state.options().epochs),
-      has_slots_(run_.state.plan().least_memory() > 0),
       trees_(run_.state.plan(), run_.stages, run_.activity, epochs_) {
   run_.step_back.allow(returns());
 }
@@ -185,7 +183,6 @@ void Position::count(const Payload& payload) {
     return;
   }
   const Element& element = payload.element;
-  if (has_slots_) deliver(element);
   const bool batch = element.valid_rows >= 0;
   const std::uint64_t rows = batch ? static_cast<std::uint64_t>(element.valid_rows) : 1;
   elements_ += rows;

@@ -94,7 +94,6 @@ class Position {
 
   const Services run_;
   const std::uint64_t epochs_;
-  const bool has_slots_;
   EpochTrees trees_;
   Leaving leaving_;                  // used by the consumer
   Segment* tree_ = nullptr;          // used by the consumer: the current tree, once it has started

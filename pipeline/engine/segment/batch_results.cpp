@@ -111,30 +111,26 @@ std::string BatchResults::holders() const {
   for (const PlannedStage& stage : run_.state.plan().stages()) {
     const auto is_behind = [&](const NodePtr& input) { return behind.contains(input.get()); };
     if (std::ranges::none_of(stage.node->inputs(), is_behind)) continue;
-    if (stage.node->holds_values()) labels += (labels.empty() ? "" : ", ") + stage.label;
+    if (stage.node->holds_values()) labels += ", " + stage.label;
     if (stage.execution != Execution::in_place) behind.insert(stage.node);
   }
   return labels;
 }
 
+// Which of them has the slots is not known: a tensor that the caller made may keep one.
 Status BatchResults::no_slot() const {
-  const std::size_t made = slots_->made();
-  const std::size_t delivered = slots_->delivered();
-  std::string by;
-  std::string advice = "let stages hold fewer elements, or ";
-  if (delivered > 0 && run_.activity.caller_may_return()) {
-    by = "the caller";
-    advice = "release a batch before asking for the next: copy what is kept, or ";
-  } else if (delivered > 0) {
+  const std::string stages = holders();
+  std::string by = "the caller";
+  std::string advice = "release a batch before asking for the next: copy what is kept, or ";
+  if (!run_.activity.caller_may_return()) {
     by = "a step of the feed that takes more";
     advice = "";
+  } else if (!stages.empty()) {
+    by += " or by" + stages.substr(1);
+    advice += "let stages hold fewer elements, or ";
   }
-  // What the caller has is not always known: its own tensors may keep a slot.
-  const std::string behind = delivered < made ? holders() : "";
-  if (!behind.empty()) by += (by.empty() ? "" : " and ") + behind;
-  if (by.empty()) by = "the caller";
   return Error(ErrorCode::resource_exhausted,
-               "all " + std::to_string(made) + " batch slots are held by " + by +
+               "all " + std::to_string(slots_->made()) + " batch slots are held by " + by +
                    ", and the memory budget has no room for another of " +
                    std::to_string(slots_->layout().bytes) + " bytes; " + advice +
                    "raise memory_bytes",

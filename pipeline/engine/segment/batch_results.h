@@ -63,7 +63,7 @@ class BatchResults final : public Results {
   SlotPool::Make willing() const;
   Ref<Slot> take_slot(SlotPool::Make make);
   std::size_t most_in_group() const;
-  /// Returns the labels of the stages that may hold the slots.
+  /// Returns the labels of the stages that may hold the slots, each behind a comma.
   std::string holders() const;
   bool widen();
   bool widen_behind_slow(const Demand& demand);
