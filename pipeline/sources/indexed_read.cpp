@@ -20,10 +20,9 @@ class RecordsRead {
   void read(ReadContext& context) {
     thread_local std::vector<ReadPiece> runs;
     find_runs(runs);
-    read_pieces(shards_, runs, context, [this](ReadPiece& run) { arrived(run); });
-    if (!alone_.empty()) {
-      read_pieces(shards_, alone_, context, [this](ReadPiece& one) { arrived(one); });
-    }
+    const auto arrived = [&](ReadPiece& run) { this->arrived(run, context); };
+    read_pieces(shards_, runs, context, arrived);
+    if (!alone_.empty()) read_pieces(shards_, alone_, context, arrived);
     runs.clear();
   }
 
@@ -52,7 +51,7 @@ class RecordsRead {
     }
   }
 
-  void arrived(ReadPiece& run) {
+  void arrived(ReadPiece& run, ReadContext& context) {
     std::size_t i = run.item;
     std::uint64_t at = 0;
     do {
@@ -61,6 +60,7 @@ class RecordsRead {
       if (run.status.ok()) {
         one.bytes = run.bytes.subspan(at, size);
         one.owner = run.owner;
+        context.note_record(one.owner, one.bytes);
         deliver_(i, one);
       } else if (size == run.size) {
         const Error& error = run.status.error();

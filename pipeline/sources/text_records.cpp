@@ -218,6 +218,7 @@ void TextRecords::read(std::span<ReadItem> items, ReadContext& context,
         throw Error(ErrorCode::changed,
                     "the record does not end where the shard's index says: the file has changed");
       }
+      context.note_record(piece.owner, piece.bytes);
       arrived(piece.item, record, piece.owner);
     } catch (...) {
       status = status_from_current_exception();

@@ -179,6 +179,36 @@ inline void add_lines(RandomGraph& graph, Rng& rng) {
   graph.text += std::to_string(count) + " lines";
 }
 
+/// Some columns of a table. A row keeps its line, also where no column of it is kept.
+inline void add_table(RandomGraph& graph, Rng& rng) {
+  const auto files = std::make_shared<MemoryFileSystem>();
+  const std::uint64_t columns = 1 + rng.below(4);
+  const std::uint64_t count = 5 + rng.below(100);
+  const std::uint64_t widest = 1 + rng.below(120);
+  const auto names = [](std::uint64_t i) { return std::string(1, static_cast<char>('a' + i)); };
+  std::string lines;
+  for (std::uint64_t row = 0; row <= count; ++row) {
+    for (std::uint64_t i = 0; i < columns; ++i) {
+      lines += i > 0 ? "," : "";
+      lines += row == 0           ? names(i)
+               : rng.coin(0.1)    ? "\"a \"\"" + std::to_string(row) + "\"\"\""
+               : columns > 1 || i ? std::string(rng.below(widest), 'x')
+                                  : std::to_string(row);
+    }
+    lines += "\n";
+  }
+  files->add("table.csv", lines);
+  CsvOptions options;
+  options.files = files;
+  options.index_folder = "-";
+  for (std::uint64_t i = 0; i < columns; ++i)
+    if (i == 0 || rng.coin(0.5)) options.columns.push_back({.name = names(i)});
+  graph.dataset = csv({"table.csv"}, options);
+  graph.text += std::to_string(count) + " rows of a table, " +
+                std::to_string(options.columns.size()) + " of " + std::to_string(columns) +
+                " columns";
+}
+
 inline Dataset stream_of(std::int64_t count) {
   std::vector<std::int64_t> values(static_cast<std::size_t>(count));
   std::iota(values.begin(), values.end(), 0);
@@ -248,7 +278,7 @@ inline void add_plain_stages(RandomGraph& graph, Rng& rng) {
 /// Returns elements {x: i64} of data of a random kind.
 inline RandomGraph random_input(Rng& rng) {
   RandomGraph graph{numbers(0)};
-  switch (rng.below(5)) {
+  switch (rng.below(6)) {
     case 0:
       add_lines(graph, rng);
       break;
@@ -260,6 +290,9 @@ inline RandomGraph random_input(Rng& rng) {
       break;
     case 3:
       add_nested(graph, rng);
+      break;
+    case 4:
+      add_table(graph, rng);
       break;
     default:
       graph.dataset = stream_of(static_cast<std::int64_t>(5 + rng.below(60)));

@@ -1,15 +1,19 @@
 // The upper bound of what a run of one element at a time would hold.
 #include "pipeline/engine/memory/held_bytes.h"
 
+#include <initializer_list>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
 
 #include "pipeline/engine/memory/memory.h"
+#include "pipeline/engine/memory/slots.h"
 
 namespace penstock {
 namespace held_bytes_test {
@@ -125,6 +129,68 @@ TEST(HeldBytes, ItemsOnTheirWayToAGroup) {
   EXPECT_EQ(take_from_holder(items), 2 * view);
   memory->held().restart();
   EXPECT_EQ(sum_of(memory->held()), large);
+}
+
+/// A buffer of three records of 200 bytes, of which only a few bytes are viewed.
+class SharedRecords : public testing::Test {
+ protected:
+  std::string_view text(std::size_t at) const {
+    return {reinterpret_cast<const char*>(buffer_->data()) + at, 4};
+  }
+  void note(std::initializer_list<std::size_t> begins) {
+    for (const std::size_t begin : begins) buffer_->held_mark()->add_record(begin, kRecord);
+  }
+  WorkItem two_texts(std::size_t a, std::size_t b) const {
+    WorkItem item;
+    item.element =
+        Element({{"a", Tensor::bytes(text(a), buffer_)}, {"b", Tensor::bytes(text(b), buffer_)}});
+    return item;
+  }
+
+  static constexpr std::size_t kRecord = 200;
+  const std::shared_ptr<Memory> memory_ = std::make_shared<Memory>(1 << 20, Allocator::heap());
+  std::uint64_t promised_ = 0;
+  BufferPtr buffer_ = memory_->allocate(3 * kRecord, promised_);
+};
+
+TEST_F(SharedRecords, ViewsOfElements) {
+  note({0, 200, 400});
+  HeldBytes& stages = memory_->held().make();
+  std::vector<WorkItem> work{two_texts(10, 100), two_texts(210, 390), two_texts(400, 596)};
+  note_views(work);
+  std::vector<ElementRef> items;
+  for (WorkItem& item : work) {
+    items.push_back(ref_to(Payload::make(std::move(item.element)), 0));
+    hold(items.back(), stages);
+  }
+  const std::uint64_t record = Memory::rounded(kRecord);
+  EXPECT_EQ(sum_of(memory_->held()), 3 * record);
+  EXPECT_EQ(take_from_holder(std::span(items).first(2)), 2 * record);
+}
+
+TEST_F(SharedRecords, TextsOfASlot) {
+  const Spec spec({{"a", DType::bytes, {}}, {"b", DType::bytes, {}}});
+  const SlotLayout layout(spec, 3);
+  Slot slot(layout, Allocator::heap());
+  std::vector<WorkItem> work{two_texts(10, 100), two_texts(210, 390), two_texts(400, 596)};
+  ASSERT_EQ(slot.store_fitting(work, 0), 3U);
+  EXPECT_EQ(slot.text_bytes(), 6 * Memory::rounded(4)) << "nothing is known of records";
+  note({0, 200, 400});
+  EXPECT_EQ(slot.text_bytes(), 3 * Memory::rounded(kRecord));
+}
+
+TEST_F(SharedRecords, UsedAgain) {
+  note({0, 200});
+  const HeldMark& mark = *buffer_->held_mark();
+  std::size_t near = 5;
+  EXPECT_EQ(mark.record_at(399, near).begin, 200U);
+  EXPECT_EQ(mark.record_at(0, near).end, 200U);
+  EXPECT_EQ(mark.record_at(400, near).end, 0U) << "behind the last one";
+  const std::byte* const data = buffer_->data();
+  buffer_ = {};
+  buffer_ = memory_->allocate(3 * kRecord, promised_);
+  ASSERT_EQ(buffer_->data(), data);
+  EXPECT_EQ(buffer_->held_mark()->record_at(0, near).end, 0U);
 }
 
 }  // namespace held_bytes_test

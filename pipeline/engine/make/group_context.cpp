@@ -40,6 +40,11 @@ BufferPtr GroupContext::allocate(std::size_t bytes) {
   return buffer;
 }
 
+void GroupContext::note_record(const BufferPtr& buffer, std::span<const std::byte> record) {
+  if (HeldMark* const mark = buffer ? buffer->held_mark() : nullptr)
+    mark->add_record(static_cast<std::size_t>(record.data() - buffer->data()), record.size());
+}
+
 // Only the limit and the slots decide whether there can ever be room, not the present use by other
 // work. The error concerns the element alone, and says how much it takes in all.
 void GroupContext::take(std::uint64_t bytes) {

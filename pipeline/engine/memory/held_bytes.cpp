@@ -17,6 +17,21 @@ void HeldBytes::raise(std::uint64_t bytes) noexcept {
   run_.grew_.store(true, std::memory_order_release);
 }
 
+void HeldMark::add_record(std::size_t begin, std::size_t size) {
+  if (ends_.empty() || begin >= ends_.back()) ends_.push_back(begin + size);
+}
+
+HeldMark::Record HeldMark::record_at(std::size_t byte, std::size_t& near) const noexcept {
+  const auto begin_of = [this](std::size_t i) { return i > 0 ? ends_[i - 1] : 0; };
+  if (near < ends_.size() && byte >= ends_[near]) ++near;
+  if (near >= ends_.size() || byte < begin_of(near) || byte >= ends_[near]) {
+    const auto behind = std::upper_bound(ends_.begin(), ends_.end(), byte);
+    if (behind == ends_.end()) return {};
+    near = static_cast<std::size_t>(behind - ends_.begin());
+  }
+  return {begin_of(near), ends_[near]};
+}
+
 void HeldMark::hold_first(HeldBytes& holder) noexcept {
   HeldBytes& by = always_ != nullptr ? *always_ : holder;
   HeldBytes* none = nullptr;
@@ -70,28 +85,46 @@ void HeldBytesOfRun::restart() noexcept {
   grew_.store(true, std::memory_order_release);
 }
 
+std::uint64_t SharedViews::add(Buffer& buffer, const std::byte* data, std::size_t bytes) noexcept {
+  if (&buffer != last_) {
+    last_ = &buffer;
+    record_ = {};
+    near_ = 0;
+  }
+  const HeldMark* const mark = buffer.held_mark();
+  const auto byte = static_cast<std::size_t>(data - buffer.data());
+  if (byte - record_.begin < record_.end - record_.begin) return 0;
+  if (mark != nullptr) record_ = mark->record_at(byte, near_);
+  const std::size_t record = record_.end - record_.begin;
+  return Memory::rounded(record > 0 ? record : buffer.unique() ? buffer.size() : bytes);
+}
+
 namespace {
 
-std::size_t bytes_viewed(const Tensor& tensor) noexcept {
-  if (tensor.dtype() != DType::bytes || !tensor.contiguous()) return tensor.nbytes();
+/// Returns where a tensor's bytes are, as far as one view tells.
+std::span<const std::byte> bytes_viewed(const Tensor& tensor) noexcept {
+  if (tensor.dtype() != DType::bytes || !tensor.contiguous() || tensor.volume() == 0)
+    return {tensor.data(), tensor.nbytes()};
   const auto* const texts = reinterpret_cast<const std::string_view*>(tensor.data());
   std::size_t bytes = 0;
   for (std::int64_t i = 0; i < tensor.volume(); ++i) bytes += texts[i].size();
-  return bytes;
+  return {reinterpret_cast<const std::byte*>(texts->data()), bytes};
 }
 
-/// Sums up the views of neighbouring values that share a buffer.
+/// Sums up the views of neighbouring elements that share a buffer.
 template <typename Use>
-class SharedViews {
+class ViewsOfBuffers {
  public:
-  explicit SharedViews(Use use) : use_(use) {}
+  explicit ViewsOfBuffers(Use use) : use_(use) {}
+  void next() noexcept { views_.next(); }
   void add(const Tensor& tensor) noexcept {
     Buffer* const buffer = tensor.owner().get();
     if (buffer != last_) {
       end();
       last_ = buffer;
     }
-    bytes_ += Memory::rounded(bytes_viewed(tensor));
+    const std::span<const std::byte> viewed = bytes_viewed(tensor);
+    bytes_ += views_.add(*buffer, viewed.data(), viewed.size());
   }
   void end() noexcept {
     HeldMark* const mark = last_ != nullptr ? last_->held_mark() : nullptr;
@@ -102,6 +135,7 @@ class SharedViews {
  private:
   Use use_;
   Buffer* last_ = nullptr;
+  SharedViews views_;
   std::uint64_t bytes_ = 0;
 };
 
@@ -125,6 +159,7 @@ template <typename Views>
 std::uint64_t take(const ElementRef& item, Views& shared) noexcept {
   if (!item.payload || !item.payload->unique()) return 0;
   std::uint64_t bytes = 0;
+  shared.next();
   const Element& element = item.payload->element;
   for (std::size_t i = 0; i < element.size(); ++i) {
     const BufferPtr& buffer = element[i].owner();
@@ -142,8 +177,9 @@ std::uint64_t take(const ElementRef& item, Views& shared) noexcept {
 }  // namespace
 
 void note_views(std::span<const WorkItem> work) noexcept {
-  SharedViews shared([](HeldMark& mark, std::uint64_t bytes) { mark.add_views(bytes); });
+  ViewsOfBuffers shared([](HeldMark& mark, std::uint64_t bytes) { mark.add_views(bytes); });
   for (const WorkItem& item : work) {
+    shared.next();
     for (std::size_t i = 0; i < item.element.size(); ++i) {
       const BufferPtr& buffer = item.element[i].owner();
       if (buffer && !buffer->unique()) shared.add(item.element[i]);
@@ -162,7 +198,7 @@ void hold(const ElementRef& item, HeldBytes& holder) noexcept {
 
 std::uint64_t take_from_holder(std::span<const ElementRef> items) noexcept {
   std::uint64_t bytes = 0;
-  SharedViews shared([&](HeldMark& mark, std::uint64_t views) { bytes += mark.drop_view(views); });
+  ViewsOfBuffers shared([&](HeldMark& mark, std::uint64_t views) { bytes += mark.drop_view(views); });
   for (const ElementRef& item : items) bytes += take(item, shared);
   shared.end();
   return bytes;

@@ -6,6 +6,7 @@
 #include <list>
 #include <span>
 #include <utility>
+#include <vector>
 
 #include <penstock/buffer.h>
 #include <penstock/internal/thread_annotations.h>
@@ -64,6 +65,18 @@ class HeldMark {
       : bytes_(bytes), always_(always), has_parts_(has_parts) {}
   bool has_parts() const noexcept { return has_parts_; }
 
+  /// Notes a record in the buffer, behind those before it. Call it before other threads see it.
+  void add_record(std::size_t begin, std::size_t size);
+  /// The buffer is used again, and has no records.
+  void drop_records() noexcept { ends_.clear(); }
+  /// A record: its first byte, and that behind its last one.
+  struct Record {
+    std::size_t begin = 0;
+    std::size_t end = 0;
+  };
+  /// Returns the record with this byte; an empty one if none was noted. `near` is the number of one
+  /// that is likely to be close, and then that of this one.
+  Record record_at(std::size_t byte, std::size_t& near) const noexcept;
   /// Notes what views of the buffer would take if each had memory of its own. Call it before
   /// `hold`.
   void add_views(std::uint64_t bytes) noexcept {
@@ -82,6 +95,7 @@ class HeldMark {
   const std::uint64_t bytes_;
   HeldBytes* const always_;
   const bool has_parts_;
+  std::vector<std::size_t> ends_;  // of records
   std::atomic<HeldBytes*> holder_{nullptr};
   std::atomic<std::uint64_t> counted_{0};
   std::atomic<std::uint64_t> views_{0};
@@ -118,6 +132,21 @@ class HeldBytesOfRun {
   Mutex mutex_;
   std::list<HeldBytes> parts_ GUARDED_BY(mutex_);
   HeldBytes& elsewhere_;
+};
+
+/// Sums up what views of shared buffers would take if each element had memory of its own: its
+/// records, where they are known, else what it views.
+class SharedViews {
+ public:
+  /// Begins with another element.
+  void next() noexcept { record_ = {}; }
+  /// Adds a view of `buffer`, and returns its bytes.
+  std::uint64_t add(Buffer& buffer, const std::byte* data, std::size_t bytes) noexcept;
+
+ private:
+  const Buffer* last_ = nullptr;
+  HeldMark::Record record_;  // the last one of this element
+  std::size_t near_ = 0;
 };
 
 /// Notes which memory the results of a group share.

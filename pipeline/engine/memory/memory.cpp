@@ -22,6 +22,7 @@ class Memory::PoolBuffer final : public Buffer {
   HeldMark* held_mark() noexcept override { return &mark; }
   void dispose() noexcept override {
     mark.drop();
+    mark.drop_records();
     const std::shared_ptr<Memory> memory = std::move(owner);
     memory->give(this);
   }

@@ -278,15 +278,15 @@ void Slot::for_each_part(const std::function<void(Buffer& part)>& use) noexcept 
 
 // Neighbouring texts often share a buffer.
 std::uint64_t Slot::text_bytes() const noexcept {
+  SharedViews views;
   std::uint64_t bytes = 0;
-  for (std::size_t c = 0; c < owners_.size(); ++c) {
-    const Buffer* last = nullptr;
-    for (std::size_t row = 0; row < owners_[c].size(); ++row) {
-      const Buffer* const owner = owners_[c][row].get();
+  for (std::size_t row = 0; row < static_cast<std::size_t>(layout_.room); ++row) {
+    views.next();
+    for (std::size_t c = 0; c < owners_.size(); ++c) {
+      Buffer* const owner = row < owners_[c].size() ? owners_[c][row].get() : nullptr;
       if (owner == nullptr) continue;
-      const bool alone = owner != last && owner->unique();
-      bytes += Memory::rounded(alone ? owner->size() : texts_[c][row].size());
-      last = owner;
+      const std::string_view text = texts_[c][row];
+      bytes += views.add(*owner, reinterpret_cast<const std::byte*>(text.data()), text.size());
     }
   }
   return bytes;
