@@ -25,6 +25,18 @@ class StageCounters {
   std::atomic<std::uint64_t> wait_memory_ns{0};
 };
 
+/// The elements of a stage that have had their turn.
+struct Passed {
+  std::uint64_t seen = 0;
+  std::uint64_t bad = 0;  ///< those of them that failed
+
+  Passed& operator+=(const Passed& more) noexcept {
+    seen += more.seen;
+    bad += more.bad;
+    return *this;
+  }
+};
+
 /// Marks this thread as one that may wait. Its busy time then counts towards `apart_ns` too.
 void this_thread_may_wait() noexcept;
 void add_counters(StageCounters* counters, std::uint64_t items, std::uint64_t bytes,

@@ -4,11 +4,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <utility>
 
 #include <penstock/rng.h>
 
 namespace penstock {
 
+class ClosedCounts;
 class RunServices;
 struct NestedCaches;
 
@@ -33,10 +35,10 @@ struct OpenContext {
   /// False if work is redone to return to a run's position. That run has already counted the
   /// failures.
   bool counted = true;
-  /// The same for elements that caches draw as in the first epoch.
-  bool first_counted = true;
   /// The stores of a nested dataset's caches. Null at the top, where the run keeps them.
   std::shared_ptr<NestedCaches> caches{};
+  /// Gets the counts of the stages when they are closed. Null if the epoch ends with them.
+  std::shared_ptr<ClosedCounts> closed{};
 
   OpenContext with_path(std::uint64_t index) const {
     OpenContext result = *this;
@@ -58,7 +60,11 @@ struct OpenContext {
     result.path = as.path;
     result.place.repeats = as.repeats;
     result.place.branches = as.branches;
-    result.counted = counted && first_counted;
+    return result;
+  }
+  OpenContext closed_by(std::shared_ptr<ClosedCounts> counts) const {
+    OpenContext result = *this;
+    result.closed = std::move(counts);
     return result;
   }
   OpenContext redone() const {

@@ -79,7 +79,7 @@ class CacheIterator final : public OrderIterator {
       }
       return discard(position);
     }
-    if (!kept_) discard_at_most(UINT64_MAX);
+    if (!kept_) fill_again();
     input_.reset();
     kept_ = kept();
     if (!kept_) throw Error(ErrorCode::internal, "a cache was not filled to the end of its input");
@@ -102,12 +102,11 @@ class CacheIterator final : public OrderIterator {
 
   /// The first pass comes again only if the run goes back. If this pass is pulled or restored, the
   /// cache was empty there. But `repeat` also opens it on the way to a later pass, where the cache
-  /// is full. Returns true if only that will tell. If elements are skipped, the cache fills again,
-  /// which counts them.
+  /// is full. Returns true if only that will tell.
   bool leave_undecided() {
     {
       const MutexLock lock(store_->mutex);
-      store_->undecided = store_->elements && store_->filled_by_first && !context_.run.skips();
+      store_->undecided = store_->elements && store_->filled_by_first;
       if (store_->undecided) return true;
     }
     drop();
@@ -128,6 +127,14 @@ class CacheIterator final : public OrderIterator {
     }
     drop();
     return nullptr;
+  }
+
+  /// What was counted when the cache was filled is counted elsewhere: by an earlier epoch, or by
+  /// the stage that closed the pass.
+  void fill_again() {
+    input_.reset();
+    input_ = open_values(node_, context_.first(store_->place).redone());
+    discard_at_most(UINT64_MAX);
   }
 
   void open_input() { input_ = open_values(node_, context_.first(store_->place)); }

@@ -24,7 +24,7 @@ struct FileCachePlan {
   CacheKey key;
   const Spec& spec;
   std::shared_ptr<CacheStore> store;
-  std::function<OrderIteratorPtr()> open_input;
+  std::function<OrderIteratorPtr(bool counted)> open_input;
   std::function<ProgramPtr(const std::shared_ptr<const CacheFileSource>&)> read_file;
   std::string stage;
   std::function<void(const std::string& marks)> rebuilt;  // says that a file is of other data
@@ -47,7 +47,7 @@ class FileCacheIterator final : public OrderIterator {
     });
     store.file = std::move(complete);
     if (!file_ && !store.filling) start_writing();
-    if (!file_) input_ = plan_.open_input();
+    if (!file_) input_ = plan_.open_input(true);
     // Last, because nothing would reset it if the constructor threw after that.
     store.filling = store.filling || writer_;
   }
@@ -93,11 +93,15 @@ class FileCacheIterator final : public OrderIterator {
       if (file_) {
         file_ = {};
         position_ = 0;
-        input_ = plan_.open_input();
+        input_ = plan_.open_input(true);
       }
       return discard(position);
     }
-    if (!file_) discard_at_most(UINT64_MAX);
+    if (!file_) {  // what this counted is counted elsewhere, as for a cache in memory
+      input_.reset();
+      input_ = plan_.open_input(false);
+      discard_at_most(UINT64_MAX);
+    }
     const MutexLock lock(plan_.store->mutex);
     if (!plan_.store->file) {
       throw Error(ErrorCode::data_loss, "the cache file of the state is gone",
@@ -233,7 +237,9 @@ class FileCacheNode final : public Node {
     if (snapshot_ && key.contents != 0 && !exists(path)) say_other_snapshots(key, plan);
     const StagePlace& place = plan.store->place;
     if (context.path != place.path) plan.repetition = context.path;
-    plan.open_input = [this, first = context.first(place)] { return open_values(*this, first); };
+    plan.open_input = [this, first = context.first(place)](bool counted) {
+      return open_values(*this, counted ? first : first.redone());
+    };
     plan.read_file = [this, context, stage](const std::shared_ptr<const CacheFileSource>& file) {
       auto program = std::make_unique<Program>(file, context.run.counters(*this), stage,
                                                fixed_payload_bytes(spec()));

@@ -5,6 +5,7 @@
 
 #include <penstock/internal/slow_work.h>
 
+#include "pipeline/stage/closed_counts.h"
 #include "pipeline/stage/support.h"
 #include "pipeline/stages/cache.h"
 
@@ -59,6 +60,7 @@ class InterleaveIterator final : public OrderIterator {
     state.put(taken_);
     state.put(position_);
     state.put(input_ended_ ? 1 : 0);
+    closed_->save(state);
     for (const Slot& slot : slots_) {
       state.put(!slot.items ? 0 : slot.failed ? 2 : 1);
       if (!slot.items) continue;
@@ -84,6 +86,7 @@ class InterleaveIterator final : public OrderIterator {
     taken_ = state.get();
     const std::uint64_t position = state.get();
     const bool input_ended = state.get() != 0;
+    closed_->restore(state);
     std::vector<Slot*> open;
     for (Slot& slot : slots_) {
       const std::uint64_t kind = state.get();
@@ -202,7 +205,7 @@ class InterleaveIterator final : public OrderIterator {
         slow_work("a user's function is called");
         Dataset dataset = fn_(element[0]);
         check(dataset.node()->spec());
-        OpenContext nested = context_.with_path(ordinal);
+        OpenContext nested = context_.with_path(ordinal).closed_by(closed_);
         nested.nested = true;
         nested.caches = std::make_shared<NestedCaches>();
         slot.items = dataset.node()->open(nested);
@@ -237,6 +240,7 @@ class InterleaveIterator final : public OrderIterator {
   const Spec& output_;
   std::size_t block_;
   OpenContext context_;
+  const std::shared_ptr<ClosedCounts> closed_ = std::make_shared<ClosedCounts>(context_);
   std::string stage_;
   std::vector<Slot> slots_;
   std::size_t current_ = 0;

@@ -1,5 +1,9 @@
 #include "pipeline/stages/repeat.h"
+
+#include <memory>
+
 #include "pipeline/stage/batch_rows.h"
+#include "pipeline/stage/closed_counts.h"
 #include "pipeline/stage/run_services.h"
 
 namespace penstock {
@@ -43,12 +47,14 @@ class RepeatIterator final : public OrderIterator {
   void save(StateWriter& state) const override {
     state.put(pass_);
     state.put((current_ ? 1U : 0U) | (gave_ ? 2U : 0U) | (ended_ ? 4U : 0U));
+    closed_->save(state);
     if (current_) current_->save(state);
   }
   void restore(StateReader& state) override {
     pass_ = state.get();
     const std::uint64_t flags = state.get();
     current_.reset();
+    closed_->restore(state);
     if ((flags & 1) != 0) {
       open();
       current_->restore(state);
@@ -71,13 +77,14 @@ class RepeatIterator final : public OrderIterator {
   }
 
   void open() {
-    current_ = input_.open(context_.repetition(pass_));
+    current_ = input_.open(context_.repetition(pass_).closed_by(closed_));
     gave_ = false;
   }
 
   const Node& input_;
   std::int64_t count_;
   OpenContext context_;
+  const std::shared_ptr<ClosedCounts> closed_ = std::make_shared<ClosedCounts>(context_);
   bool may_come_to_nothing_;
   bool records_;  // items are records of a source, which stay references
   OrderIteratorPtr current_;

@@ -87,17 +87,19 @@ inline RandomGraph random_graph(Rng& rng, Rng* more, bool may_keep = true) {
   return graph;
 }
 
-/// The elements that a run gave, and the error that ended it.
+/// The elements that a run gave, the error that ended it, and how many others it counted if none
+/// did.
 struct Outcome {
   std::vector<std::string> elements;
   std::string error;
+  std::uint64_t errors = 0;
 
   bool operator==(const Outcome&) const = default;
 };
 
 inline std::ostream& operator<<(std::ostream& out, const Outcome& outcome) {
   for (const std::string& element : outcome.elements) out << element << " ";
-  return out << outcome.error;
+  return out << outcome.error << " (" << outcome.errors << " errors)";
 }
 
 /// Runs to the end or the first error, and lets go of each element before the next.
@@ -110,6 +112,7 @@ inline Outcome rest_of(Iterator& run) {
     }
     outcome.elements.push_back(text_of(*next));
   }
+  if (outcome.error.empty()) outcome.errors = run.stats().errors.count;
   return outcome;
 }
 

@@ -1,11 +1,13 @@
 // What a run says of itself: what its graph guarantees, and what each epoch was.
 #include <gmock/gmock.h>
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include <penstock/sources.h>
 
+#include "tests/support/files.h"
 #include "tests/support/log_capture.h"
 #include "tests/support/noisy.h"
 #include "tests/support/numbers.h"
@@ -139,6 +141,11 @@ TEST(Audit, ErrorsOfRedoneWork) {
         input.batch(4).rebatch(3),
         input.unique().batch(3),
         input.cache().repeat(2).batch(4),
+        input.repeat(3).batch(4),
+        input.repeat(2).filter([](const Element&) { return true; }).repeat(2).batch(7),
+        input.concatenate(input.batch(2).unbatch()).repeat(2),
+        input.cache().repeat(2).concatenate(input.cache()),
+        input.map([](Element e) { return e; }).cache().shuffle({.buffer = 7}).repeat(3),
         input.ragged_batch(4),
         input.filter([](const Element&) { return true; }).shuffle({.buffer = 5}).batch(4),
         input.interleave(
@@ -146,6 +153,22 @@ TEST(Audit, ErrorsOfRedoneWork) {
               return numbers({x_of(e), x_of(e)});
             },
             test::x_spec(), {.cycle = 3}),
+        // Datasets of which some are closed already, and their repetitions.
+        input.interleave(
+            [](const Element& e) {
+              return failing_at(numbers({x_of(e), 4, x_of(e)}), 4).repeat(2).map([](Element in) {
+                return in;
+              });
+            },
+            test::x_spec(), {.cycle = 2}),
+        input
+            .interleave(
+                [input](const Element& e) {
+                  return x_of(e) % 3 == 0 ? input.cache().repeat(2).take(9) : numbers({x_of(e)});
+                },
+                test::x_spec(), {.cycle = 2})
+            .repeat(2)
+            .batch(5),
         // The redone work continues on threads of several edges.
         input.filter([](const Element&) { return true; })
             .map([](Element e) { return e; })
@@ -188,6 +211,26 @@ TEST(Audit, ErrorsOfRedoneWork) {
         EXPECT_EQ(run(stop), whole) << dataset.explain() << "stopped behind " << stop;
       }
     }
+  }
+}
+
+/// The file is complete in the later pass, and was not in the earlier one.
+TEST(Audit, ErrorsInFrontOfACompleteFile) {
+  const Dataset input = failing_at(failing_at(numbers(30), 4), 11);
+  const RunOptions options{.epochs = 2, .on_error = OnError::skip};
+  for (int stop = 0; stop < 40; ++stop) {
+    const test::TempFolder folder;
+    const Dataset dataset = input.cache(folder / "file").repeat(2).batch(4);
+    std::optional<Iterator> run = dataset.iterate(options);
+    for (int i = 0; i < stop; ++i)
+      if (run->next().is_end()) run->next_epoch();
+    const std::string state = run->save();
+    run.reset();
+    Iterator restored = dataset.restore(state, options);
+    do {
+      while (restored.next()) continue;
+    } while (restored.next_epoch());
+    EXPECT_EQ(restored.stats().errors.count, 2U) << stop;
   }
 }
 

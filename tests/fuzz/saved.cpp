@@ -100,7 +100,7 @@ std::span<const Dataset> graphs() {
   return kGraphs;
 }
 
-const std::string kMagic = "penstock state 5\n";
+const std::string kMagic = "penstock state 6\n";
 
 /// All that is in front of a state's counts.
 std::string head_of(const Dataset& graph) {

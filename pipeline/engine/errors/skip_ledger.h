@@ -17,18 +17,6 @@
 
 namespace penstock {
 
-/// The elements of a stage that have had their turn.
-struct Passed {
-  std::uint64_t seen = 0;
-  std::uint64_t bad = 0;  ///< those of them that failed
-
-  Passed& operator+=(const Passed& more) noexcept {
-    seen += more.seen;
-    bad += more.bad;
-    return *this;
-  }
-};
-
 /// The errors that `skip` skipped, and their limits. The share of errors is judged for each
 /// stage by itself, so that it does not depend on how far ahead each stage is.
 class SkipLedger {

@@ -7,10 +7,8 @@
 
 namespace penstock {
 
-SegmentPtr open_graph(const Plan& plan, StageServices& stages, std::uint64_t epoch,
-                      bool first_counted) {
-  OpenContext context{stages, epoch};
-  context.first_counted = first_counted;
+SegmentPtr open_graph(const Plan& plan, StageServices& stages, std::uint64_t epoch) {
+  const OpenContext context{stages, epoch};
   OrderIteratorPtr top = plan.root()->open(context);
   if (top->segment() == nullptr) top = stages.values(*plan.root(), std::move(top), context, true);
   SegmentPtr segment(top->segment());
@@ -25,7 +23,7 @@ Segment* EpochTrees::current() {
 
 Segment& EpochTrees::open(std::uint64_t epoch, std::string_view position) {
   const AtWork at_work(activity_);
-  SegmentPtr opened = open_graph(plan_, stages_, epoch, first_counted_);
+  SegmentPtr opened = open_graph(plan_, stages_, epoch);
   if (!position.empty()) {
     // Some stages redo work to get there. This thread waits for it, or does it itself.
     const Counted waits = activity_.consumer_waits();
@@ -97,7 +95,7 @@ void EpochTrees::begin_ahead(std::uint64_t epoch) noexcept {
   const AtWork at_work(activity_);
   SegmentPtr opened;
   try {
-    opened = open_graph(plan_, stages_, epoch, first_counted_);
+    opened = open_graph(plan_, stages_, epoch);
     opened->start();
   } catch (...) {
     return;  // the consumer will open it and get the error

@@ -33,7 +33,6 @@ void Position::restore(const SavedRun& saved) {
   run_.ledger.restore(saved.errors);
   StateReader passed(saved.passed);
   run_.stages.restore_passed(passed);
-  if (saved.epoch > 0 || saved.ended) trees_.first_was_counted();
   {
     MutexLock lock(mutex_);
     epoch_ = saved.epoch;

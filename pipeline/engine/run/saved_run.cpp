@@ -16,7 +16,7 @@ namespace penstock {
 namespace {
 
 constexpr std::string_view kFormat = "penstock state ";
-constexpr std::string_view kMagic = "penstock state 5\n";
+constexpr std::string_view kMagic = "penstock state 6\n";
 
 std::uint32_t checksum(std::string_view bytes) {
   return crc32c({reinterpret_cast<const std::byte*>(bytes.data()), bytes.size()});

@@ -119,6 +119,32 @@ StageCounters* StageServices::counters(const Node& node) {
   return counters.get();
 }
 
+// The number of a stage of the plan, or the name of a stage of nested datasets.
+std::string StageServices::key_of(const StageCounters& stage) const {
+  const auto is_stage = [&](const auto& counters) { return counters.get() == &stage; };
+  const auto found = std::ranges::find_if(counters_, is_stage);
+  if (found != counters_.end()) return std::to_string(found - counters_.begin());
+  MutexLock lock(mutex_);
+  for (const auto& [name, counters] : nested_counters_)
+    if (is_stage(counters)) return name;
+  return {};
+}
+
+const StageCounters& StageServices::count_again(const std::string& stage, Passed passed,
+                                                std::uint64_t epoch) {
+  StageCounters* counters = nullptr;
+  for (std::size_t i = 0; i < counters_.size(); ++i)
+    if (std::to_string(i) == stage) counters = counters_[i].get();
+  if (counters == nullptr) {
+    MutexLock lock(mutex_);
+    std::unique_ptr<StageCounters>& nested = nested_counters_[stage];
+    if (!nested) nested = std::make_unique<StageCounters>();
+    counters = nested.get();
+  }
+  run_.ledger.restore(SkipLedger::Account{counters, epoch_key(seed(), epoch)}, passed);
+  return *counters;
+}
+
 SegmentOwner StageServices::owner(const Node& node) {
   StageCounters& stage = *counters(node);
   std::string label = stage_name(node);

@@ -49,6 +49,9 @@ class StageServices final : public RunServices {
   bool trust_data() const noexcept override;
   std::uint32_t rng_op(const Node& node) override;
   StageCounters* counters(const Node& node) override EXCLUDES(mutex_);
+  std::string key_of(const StageCounters& stage) const override EXCLUDES(mutex_);
+  const StageCounters& count_again(const std::string& stage, Passed passed,
+                                   std::uint64_t epoch) override EXCLUDES(mutex_);
   std::string stage_name(const Node& node) override;
   const Program* intern(const Node& node, const Program* parent,
                         std::unique_ptr<Program> candidate) override EXCLUDES(mutex_);
@@ -86,7 +89,7 @@ class StageServices final : public RunServices {
   const Services run_;
   const std::unique_ptr<ReadContext> stream_memory_;
   std::vector<std::unique_ptr<StageCounters>> counters_;  // one for each stage of the plan
-  Mutex mutex_;
+  mutable Mutex mutex_;
   std::map<std::tuple<const Node*, const Program*, const GatherOp*>, std::unique_ptr<const Program>>
       programs_ GUARDED_BY(mutex_);
   std::map<const Program*, Recipe> recipes_ GUARDED_BY(mutex_);

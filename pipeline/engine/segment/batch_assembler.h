@@ -33,7 +33,10 @@ class BatchAssembler {
   /// `path` distinguishes the batches of different repetitions. `room_made` is notified when new
   /// elements find room again after there was none.
   BatchAssembler(ErrorAccount account, bool drop_remainder, std::uint64_t path, Waker& room_made)
-      : account_(account), drop_remainder_(drop_remainder), path_(path), room_made_(room_made) {}
+      : account_(std::move(account)),
+        drop_remainder_(drop_remainder),
+        path_(path),
+        room_made_(room_made) {}
 
   /// The part of an epoch's batches that the assembler makes.
   struct Share {

@@ -59,11 +59,11 @@ inline void make_here(const InlineServices& run, std::uint64_t key,
 class InlineValues final : public OrderIterator {
  public:
   /// `key` keys the epoch's random numbers. `ends_at_no` is that of the stage that pulls.
-  InlineValues(const InlineServices& services, OrderIteratorPtr input, const ErrorAccount& account,
+  InlineValues(const InlineServices& services, OrderIteratorPtr input, ErrorAccount account,
                std::uint64_t key, bool ends_at_no)
       : run_(services),
         input_(std::move(input)),
-        account_(account),
+        account_(std::move(account)),
         key_(key),
         ends_at_no_(ends_at_no),
         items_(kInlineGroup),

@@ -22,7 +22,10 @@ class OrderedValues final : public Results {
   /// `room_made` is notified when more groups find room than before. `ends_at_no` is that of the
   /// stage that takes the values: none behind a rejected one is taken together with it.
   OrderedValues(ErrorAccount account, bool ordered, Waker& room_made, bool ends_at_no = false)
-      : account_(account), ordered_(ordered), ends_at_no_(ends_at_no), room_made_(room_made) {}
+      : account_(std::move(account)),
+        ordered_(ordered),
+        ends_at_no_(ends_at_no),
+        room_made_(room_made) {}
 
   std::size_t room(const Demand& demand) override;
   void admit(Group& group) override;

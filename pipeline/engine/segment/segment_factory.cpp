@@ -11,16 +11,17 @@ namespace penstock {
 
 OrderIteratorPtr SegmentFactory::values(const SegmentOwner& owner, OrderIteratorPtr input,
                                         const OpenContext& context, bool ordered) {
-  const ErrorAccount account = account_of(owner, context);
+  ErrorAccount account = account_of(owner, context);
   if (context.nested) {
     return std::make_unique<InlineValues>(
-        InlineServices{making(), run_.step_back, run_.line, context.run}, std::move(input), account,
-        epoch_key(run_.state.options().seed, context.epoch), owner.node.ends_at_no());
+        InlineServices{making(), run_.step_back, run_.line, context.run}, std::move(input),
+        std::move(account), epoch_key(run_.state.options().seed, context.epoch),
+        owner.node.ends_at_no());
   }
-  return segment(
-      owner, std::move(input), context,
-      std::make_unique<OrderedValues>(account, ordered, run_.waker, owner.node.ends_at_no()),
-      OrderedValues::kMostInGroup);
+  return segment(owner, std::move(input), context,
+                 std::make_unique<OrderedValues>(std::move(account), ordered, run_.waker,
+                                                 owner.node.ends_at_no()),
+                 OrderedValues::kMostInGroup);
 }
 
 OrderIteratorPtr SegmentFactory::batches(const SegmentOwner& owner, std::size_t stage,
@@ -74,7 +75,8 @@ ErrorAccount SegmentFactory::account_of(const SegmentOwner& owner,
                                         const OpenContext& context) const {
   return {run_.ledger,
           {&owner.counters, epoch_key(run_.state.options().seed, context.epoch), context.counted},
-          run_.state.skips()};
+          run_.state.skips(),
+          context.closed};
 }
 
 }  // namespace penstock
