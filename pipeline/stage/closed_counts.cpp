@@ -9,10 +9,7 @@
 namespace penstock {
 
 ClosedCounts::ClosedCounts(const OpenContext& context)
-    : run_(context.run),
-      epoch_(context.epoch),
-      counted_(context.counted),
-      outer_(context.closed) {}
+    : run_(context.run), epoch_(context.epoch), counted_(context.counted), outer_(context.closed) {}
 
 ClosedCounts::~ClosedCounts() {
   if (!outer_) return;
@@ -20,7 +17,7 @@ ClosedCounts::~ClosedCounts() {
 }
 
 void ClosedCounts::add(const StageCounters& stage, Passed passed) noexcept {
-  if (passed.seen == 0) return;
+  if (!counted_ || (passed.seen == 0 && passed.errors() == 0)) return;
   const MutexLock lock(mutex_);
   try {
     stages_[&stage] += passed;
@@ -40,6 +37,7 @@ void ClosedCounts::save(StateWriter& state) const {
     state.put_bytes(stage);
     state.put(passed.seen);
     state.put(passed.bad);
+    state.put(passed.left_out);
   }
 }
 
@@ -49,6 +47,7 @@ void ClosedCounts::restore(StateReader& state) {
     Passed passed;
     passed.seen = state.get();
     passed.bad = state.get();
+    passed.left_out = state.get();
     if (counted_) add(run_.count_again(stage, passed, epoch_), passed);
   }
 }

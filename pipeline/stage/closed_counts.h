@@ -16,8 +16,8 @@ class RunServices;
 struct OpenContext;
 
 /// Counts the elements of a stage's inputs that are closed, such as those of earlier repetitions,
-/// so that a restored run counts them, too. The stage opens its inputs with
-/// `OpenContext::closed`, and saves this with its position. Thread-safe.
+/// or what the stage left out itself, so that a restored run counts it, too. The stage opens its
+/// inputs with `OpenContext::closed`, and saves this with its position. Thread-safe.
 class ClosedCounts {
  public:
   /// `context` is that of the stage itself.

@@ -28,11 +28,14 @@ class StageCounters {
 /// The elements of a stage that have had their turn.
 struct Passed {
   std::uint64_t seen = 0;
-  std::uint64_t bad = 0;  ///< those of them that failed
+  std::uint64_t bad = 0;       ///< those of them that failed
+  std::uint64_t left_out = 0;  ///< errors of others that the stage left out
 
+  std::uint64_t errors() const noexcept { return bad + left_out; }
   Passed& operator+=(const Passed& more) noexcept {
     seen += more.seen;
     bad += more.bad;
+    left_out += more.left_out;
     return *this;
   }
 };

@@ -60,8 +60,8 @@ class RunServices {
   /// that may run without end or wait within a pull calls this: returning an end or an error would
   /// be taken for part of the data.
   void check_stop() const;
-  /// Counts an error that a stage left out.
-  virtual void left_out(const Error& error) = 0;
+  /// Counts an error that the stage with these counters left out.
+  virtual void left_out(StageCounters& stage, const Error& error, const OpenContext& context) = 0;
   /// Reports that `error`, which the stage puts in its place, does not belong to a single element.
   /// It comes out under `skip` too, and ends the run there.
   virtual void give_up(const Error& error) = 0;

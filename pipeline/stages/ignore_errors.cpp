@@ -2,6 +2,7 @@
 
 #include <penstock/log.h>
 
+#include "pipeline/stage/closed_counts.h"
 #include "pipeline/stage/support.h"
 #include "pipeline/stages/values.h"
 
@@ -15,8 +16,9 @@ bool is_of_data(const Error& error) {
 
 class IgnoreErrorsIterator final : public OrderIterator {
  public:
-  IgnoreErrorsIterator(OrderIteratorPtr input, RunServices& run, bool log_warning)
-      : input_(std::move(input)), run_(run), log_warning_(log_warning) {}
+  IgnoreErrorsIterator(OrderIteratorPtr input, StageCounters& stage, const OpenContext& context,
+                       bool log_warning)
+      : input_(std::move(input)), stage_(stage), context_(context), log_warning_(log_warning) {}
 
   std::size_t pull(std::span<ElementRef> out) override {
     for (;;) {
@@ -30,17 +32,26 @@ class IgnoreErrorsIterator final : public OrderIterator {
       if (kept > 0) return kept;
     }
   }
-  void save(StateWriter& state) const override { input_->save(state); }
-  void restore(StateReader& state) override { input_->restore(state); }
+  void save(StateWriter& state) const override {
+    left_out_.save(state);
+    input_->save(state);
+  }
+  void restore(StateReader& state) override {
+    left_out_.restore(state);
+    input_->restore(state);
+  }
 
  private:
   void leave_out(const Error& error) {
-    run_.left_out(error);
+    context_.run.left_out(stage_, error, context_);
+    left_out_.add(stage_, {.left_out = 1});
     if (log_warning_) log(LogLevel::warning, std::string("ignore_errors: ") + error.what());
   }
 
   OrderIteratorPtr input_;
-  RunServices& run_;
+  StageCounters& stage_;
+  const OpenContext context_;
+  ClosedCounts left_out_{context_};
   bool log_warning_;
 };
 
@@ -57,8 +68,8 @@ class IgnoreErrorsNode final : public Node {
     return make_ignore_errors(std::move(input), log_warning_);
   }
   OrderIteratorPtr open(const OpenContext& context) const override {
-    return std::make_unique<IgnoreErrorsIterator>(open_values(*this, context), context.run,
-                                                  log_warning_);
+    return std::make_unique<IgnoreErrorsIterator>(
+        open_values(*this, context), *context.run.counters(*this), context, log_warning_);
   }
 
  private:

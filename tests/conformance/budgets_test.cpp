@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cmath>
 #include <cstdio>
+#include <memory>
 #include <optional>
 #include <ostream>
 #include <span>
@@ -191,6 +192,37 @@ TEST(Budgets, OfCachesEndARunBehindTheSameElement) {
     EXPECT_EQ(outcome.elements.size(), 40U);
     EXPECT_NE(outcome.error.find("the elements kept take 49856 bytes"), std::string::npos)
         << outcome.error;
+  }
+}
+
+// A row that is made by itself has a buffer for its whole line, however little of that is kept.
+TEST(Budgets, OfTextsWhoseRecordsTakeMore) {
+  const test::TimeLimit limit(100);
+  std::string table = "a,b\n";
+  for (int row = 0; row < 300; ++row)
+    table += std::to_string(row) + "," + std::string(190, 'x') + "\n";
+  const auto files = std::make_shared<MemoryFileSystem>();
+  files->add("table.csv", table);
+  CsvOptions options;
+  options.files = files;
+  options.index_folder = "-";
+  options.columns = {{.name = "a"}};
+  const Dataset rows = csv({"table.csv"}, options);
+  const auto same = [](Element element) { return element; };
+  for (const Dataset& dataset :
+       {rows.batch(100), rows.map(same).shuffle({.buffer = 50, .seed = 1}).batch(4)}) {
+    int enough = 0;
+    int budgets = 0;
+    for (std::uint64_t budget = 8 << 10; budget < (44 << 10); budget += 1 << 10) {
+      const Outcome alone = outcome_of(dataset, {.threads = 1, .memory_bytes = budget}, true);
+      ++budgets;
+      enough += alone.error.empty() ? 1 : 0;
+      for (const int threads : {1, 2, 4})
+        EXPECT_EQ(outcome_of(dataset, threads, budget).error.empty(), alone.error.empty())
+            << budget << " bytes, " << threads << " threads";
+    }
+    EXPECT_GT(enough, 5);
+    EXPECT_LT(enough, budgets - 5);
   }
 }
 

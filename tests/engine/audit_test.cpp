@@ -142,6 +142,9 @@ TEST(Audit, ErrorsOfRedoneWork) {
         input.unique().batch(3),
         input.cache().repeat(2).batch(4),
         input.repeat(3).batch(4),
+        input.ignore_errors().batch(4),
+        input.ignore_errors().repeat(2).batch(4),
+        input.repeat(2).ignore_errors().cache().repeat(2),
         input.repeat(2).filter([](const Element&) { return true; }).repeat(2).batch(7),
         input.concatenate(input.batch(2).unbatch()).repeat(2),
         input.cache().repeat(2).concatenate(input.cache()),
@@ -188,27 +191,29 @@ TEST(Audit, ErrorsOfRedoneWork) {
   const Dataset late = failing_at(failing_at(stream(test::values(numbers(30))), 4), 22);
   for (const Dataset& input : {bad, late}) {
     for (const Dataset& dataset : pairs(input)) {
-      const RunOptions options{.seed = 2, .epochs = 2, .threads = 2, .on_error = OnError::skip};
-      const auto run = [&](int stop) {
-        Iterator iterator = dataset.iterate(options);
-        int count = 0;
-        do {
-          for (;;) {
-            if (count++ == stop) {
-              Iterator next = dataset.restore(iterator.save(), options);
-              iterator = std::move(next);
+      for (const OnError on_error : {OnError::skip, OnError::fail}) {
+        const RunOptions options{.seed = 2, .epochs = 2, .threads = 2, .on_error = on_error};
+        const auto run = [&](int stop) {
+          Iterator iterator = dataset.iterate(options);
+          int count = 0;
+          do {
+            for (;;) {
+              if (count++ == stop) {
+                Iterator next = dataset.restore(iterator.save(), options);
+                iterator = std::move(next);
+              }
+              if (iterator.next().is_end()) break;
             }
-            if (iterator.next().is_end()) break;
-          }
-        } while (iterator.next_epoch());
-        const Stats stats = iterator.stats();
-        std::vector<std::uint64_t> counts{stats.errors.count, stats.elements};
-        counts.push_back(stats.epochs.back().skipped);
-        return counts;
-      };
-      const auto whole = run(-1);
-      for (int stop = 0; stop < 24; ++stop) {
-        EXPECT_EQ(run(stop), whole) << dataset.explain() << "stopped behind " << stop;
+          } while (iterator.next_epoch());
+          const Stats stats = iterator.stats();
+          std::vector<std::uint64_t> counts{stats.errors.count, stats.elements};
+          counts.push_back(stats.epochs.back().skipped);
+          return counts;
+        };
+        const auto whole = run(-1);
+        for (int stop = 0; stop < 24; stop += on_error == OnError::skip ? 1 : 3) {
+          EXPECT_EQ(run(stop), whole) << dataset.explain() << "stopped behind " << stop;
+        }
       }
     }
   }

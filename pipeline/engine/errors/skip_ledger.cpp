@@ -1,5 +1,6 @@
 #include "pipeline/engine/errors/skip_ledger.h"
 
+#include <algorithm>
 #include <cstring>
 #include <string>
 #include <utility>
@@ -97,9 +98,9 @@ Passed SkipLedger::charge(const Account& account, Passed more) {
 }
 
 void SkipLedger::count(const Error& error) {
-  constexpr std::size_t kKept = 100;
+  constexpr std::uint64_t kKept = 100;
   ++errors_.count;
-  if (errors_.first.size() < kKept) errors_.first.push_back(error);
+  if (errors_.first.size() < std::min(kKept, errors_.count)) errors_.first.push_back(error);
 }
 
 void SkipLedger::surfaced(const Error& error) {
@@ -107,31 +108,39 @@ void SkipLedger::surfaced(const Error& error) {
   count(error);
 }
 
+void SkipLedger::leave_out(const Account& account, const Error& error) {
+  if (!account.counted) return;
+  MutexLock lock(mutex_);
+  count(error);
+  since_[{account.key, account.stage}].left_out += 1;
+}
+
 void SkipLedger::end(const Error& error) {
   MutexLock lock(mutex_);
   if (!is_on_its_way(error)) end_with(error);
 }
 
-std::uint64_t SkipLedger::skipped(std::uint64_t key) const {
+Passed SkipLedger::in_epoch(std::uint64_t key) const {
   MutexLock lock(mutex_);
-  std::uint64_t bad = 0;
-  for (const auto& [whose, passed] : since_) bad += whose.first == key ? passed.bad : 0;
-  return bad;
+  Passed all;
+  for (const auto& [whose, passed] : since_)
+    if (whose.first == key) all += passed;
+  return all;
 }
 
 std::uint64_t SkipLedger::begin(std::uint64_t key) {
   MutexLock lock(mutex_);
-  std::uint64_t bad = 0;
+  std::uint64_t errors = 0;
   for (auto at = since_.begin(); at != since_.end();) {
     if (at->first.first == key) {
       ++at;
       continue;
     }
-    bad += at->second.bad;
+    errors += at->second.errors();
     before_[at->first.second] += at->second;
     at = since_.erase(at);
   }
-  return bad;
+  return errors;
 }
 
 Passed SkipLedger::before(const StageCounters* stage, std::optional<std::uint64_t> key) const {
@@ -146,7 +155,6 @@ Passed SkipLedger::before(const StageCounters* stage, std::optional<std::uint64_
 void SkipLedger::restore(std::uint64_t errors) {
   MutexLock lock(mutex_);
   errors_.count = errors;
-  while (errors_.first.size() > errors) errors_.first.pop_back();
 }
 
 void SkipLedger::restore(const StageCounters* stage, Passed passed) {
@@ -156,26 +164,27 @@ void SkipLedger::restore(const StageCounters* stage, Passed passed) {
 
 void SkipLedger::restore(const Account& account, Passed passed) {
   // Such a run does not count good elements, so its states are those of one that was not restored.
-  if (options_.on_error != OnError::skip && passed.bad == 0) return;
+  if (options_.on_error != OnError::skip && passed.errors() == 0) return;
   if (!account.counted) return;
   MutexLock lock(mutex_);
-  errors_.count += passed.bad;
+  errors_.count += passed.errors();
   charge(account, passed);
 }
 
 void SkipLedger::step_back() {
   MutexLock lock(mutex_);
-  std::uint64_t bad = std::exchange(ends_, 0);
-  for (const auto& [whose, passed] : since_) bad += passed.bad;
+  std::uint64_t errors = std::exchange(ends_, 0);
+  for (const auto& [whose, passed] : since_) errors += passed.errors();
   since_.clear();
   over_ = Status();
-  errors_.count -= bad;
-  while (errors_.first.size() > errors_.count) errors_.first.pop_back();
+  errors_.count -= errors;
 }
 
 ErrorStats SkipLedger::stats() const {
   MutexLock lock(mutex_);
-  return errors_;
+  ErrorStats stats = errors_;
+  while (stats.first.size() > stats.count) stats.first.pop_back();
+  return stats;
 }
 
 }  // namespace penstock

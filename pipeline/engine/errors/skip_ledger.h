@@ -44,13 +44,15 @@ class SkipLedger {
   /// Counts good elements after the last bad one.
   void pass(const Account& account, std::uint64_t good) EXCLUDES(mutex_);
   void surfaced(const Error& error) EXCLUDES(mutex_);
+  /// Counts an error that the stage left out, which no limit concerns.
+  void leave_out(const Account& account, const Error& error) EXCLUDES(mutex_);
   /// Ends the run with this error as soon as a stage counts it.
   void end(const Error& error) EXCLUDES(mutex_);
   ErrorStats stats() const EXCLUDES(mutex_);
-  /// Returns how many bad elements were skipped in the epoch with this key.
-  std::uint64_t skipped(std::uint64_t key) const EXCLUDES(mutex_);
+  /// Returns what was counted in the epoch with this key.
+  Passed in_epoch(std::uint64_t key) const EXCLUDES(mutex_);
   /// Moves to the epoch with this key: all other counts become those of earlier epochs. Returns how
-  /// many bad elements these contain.
+  /// many errors these contain.
   std::uint64_t begin(std::uint64_t key) EXCLUDES(mutex_);
   /// Returns the counts of a stage in earlier epochs, plus those of the epoch with this key, if
   /// any.
@@ -76,6 +78,7 @@ class SkipLedger {
   const RunOptions& options_;
   Quarantine quarantine_;
   mutable Mutex mutex_;
+  // After a step back, the first errors are those from before until more are counted.
   ErrorStats errors_ GUARDED_BY(mutex_);
   // The counts of stages: of earlier epochs, and since then by the epoch's key.
   std::map<const StageCounters*, Passed> before_ GUARDED_BY(mutex_);

@@ -280,7 +280,9 @@ void Slot::for_each_part(const std::function<void(Buffer& part)>& use) noexcept 
 std::uint64_t Slot::text_bytes() const noexcept {
   SharedViews views;
   std::uint64_t bytes = 0;
-  for (std::size_t row = 0; row < static_cast<std::size_t>(layout_.room); ++row) {
+  const bool any = std::ranges::any_of(owners_, [](const auto& owners) { return !owners.empty(); });
+  const std::size_t rows = any ? static_cast<std::size_t>(layout_.room) : 0;
+  for (std::size_t row = 0; row < rows; ++row) {
     views.next();
     for (std::size_t c = 0; c < owners_.size(); ++c) {
       Buffer* const owner = row < owners_[c].size() ? owners_[c][row].get() : nullptr;

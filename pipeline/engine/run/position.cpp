@@ -107,7 +107,7 @@ SavedRun Position::state() const {
   saved.errors = errors_before_;
   // A restored run does not open an epoch that has ended, so the counts of its stages go here.
   const std::uint64_t key = epoch_key(run_.state.options().seed, epoch_);
-  if (ended_) saved.errors += run_.ledger.skipped(key);
+  if (ended_) saved.errors += run_.ledger.in_epoch(key).errors();
   StateWriter passed;
   run_.stages.save_passed(passed, ended_ ? std::optional(key) : std::nullopt);
   saved.passed = passed.take();
@@ -204,7 +204,7 @@ std::optional<std::string> Position::finish_epoch() {
     MutexLock lock(mutex_);
     if (failed_) return std::nullopt;
     in_epoch_.epoch = epoch_;
-    in_epoch_.skipped = run_.ledger.skipped(epoch_key(run_.state.options().seed, epoch_));
+    in_epoch_.skipped = run_.ledger.in_epoch(epoch_key(run_.state.options().seed, epoch_)).bad;
     in_epoch_.expected = run_.state.plan().expected_elements();
     if (in_epoch_.expected >= 0) {
       const auto seen = static_cast<std::int64_t>(in_epoch_.elements + in_epoch_.skipped);

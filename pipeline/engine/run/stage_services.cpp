@@ -212,8 +212,8 @@ bool StageServices::stopping() const noexcept {
   return run_.state.cancelled() || run_.activity.told_to_stop();
 }
 
-void StageServices::left_out(const Error& error) {
-  run_.ledger.surfaced(error);
+void StageServices::left_out(StageCounters& stage, const Error& error, const OpenContext& context) {
+  run_.ledger.leave_out({&stage, epoch_key(seed(), context.epoch), context.counted}, error);
 }
 
 void StageServices::give_up(const Error& error) {

@@ -58,7 +58,7 @@ class StageServices final : public RunServices {
   std::shared_ptr<CacheStore> cache(const Node& node, const OpenContext& context) override
       EXCLUDES(mutex_);
   bool stopping() const noexcept override;
-  void left_out(const Error& error) override;
+  void left_out(StageCounters& stage, const Error& error, const OpenContext& context) override;
   void give_up(const Error& error) override;
   std::uint64_t memory_limit() const noexcept override;
   std::uint64_t most_kept() const noexcept override;
