@@ -121,6 +121,8 @@ class InterleaveIterator final : public OrderIterator {
         open_again(*open[i]);
       }
       input_->discard(position - position_);
+      std::array<ElementRef, 1> none;  // errors that are skipped may lie in front of the end
+      if (input_ended && input_->pull(none) > 0) not_again();
     }
     position_ = position;
     input_ended_ = input_ended;

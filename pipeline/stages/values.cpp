@@ -151,6 +151,7 @@ void HeldInput::save(StateWriter& state) const {
     state.put_bytes(from->second);
   }
   state.put(next_ - first);
+  state.put(ended_ ? 1 : 0);
   state.put(held_.size());
   std::uint64_t last = first;
   for (const std::uint64_t number : held_) {
@@ -163,6 +164,7 @@ void HeldInput::restore(StateReader& state, const std::function<void(ElementRef)
   StateReader input(state.get_bytes());
   input_->restore(input);
   const std::uint64_t passed = state.get();
+  const bool ended = state.get() != 0;
   const std::uint64_t held = state.get();
   std::uint64_t wanted = held > 0 ? state.get() : passed;
   std::uint64_t found = 0;
@@ -177,6 +179,9 @@ void HeldInput::restore(StateReader& state, const std::function<void(ElementRef)
     if (++found < held) wanted += state.get();
   }
   if (found < held) throw Error(ErrorCode::data_loss, "the state is damaged");
+  ElementRef none;  // errors that are skipped may lie in front of the end
+  if (ended && next(none))
+    throw Error(ErrorCode::data_loss, "the input goes on where that of the state ended");
 }
 
 NodePtr make_items(Spec spec, std::vector<ElementRef> items) {

@@ -204,26 +204,22 @@ TEST(Budgets, OfTextsWhoseRecordsTakeMore) {
   const auto files = std::make_shared<MemoryFileSystem>();
   files->add("table.csv", table);
   CsvOptions options;
-  options.files = files;
+  options.files = test::graphs::that_is_read(files);
   options.index_folder = "-";
   options.columns = {{.name = "a"}};
   const Dataset rows = csv({"table.csv"}, options);
-  const auto same = [](Element element) { return element; };
-  for (const Dataset& dataset :
-       {rows.batch(100), rows.map(same).shuffle({.buffer = 50, .seed = 1}).batch(4)}) {
-    int enough = 0;
-    int budgets = 0;
-    for (std::uint64_t budget = 8 << 10; budget < (44 << 10); budget += 1 << 10) {
-      const Outcome alone = outcome_of(dataset, {.threads = 1, .memory_bytes = budget}, true);
-      ++budgets;
-      enough += alone.error.empty() ? 1 : 0;
-      for (const int threads : {1, 2, 4})
-        EXPECT_EQ(outcome_of(dataset, threads, budget).error.empty(), alone.error.empty())
-            << budget << " bytes, " << threads << " threads";
-    }
-    EXPECT_GT(enough, 5);
-    EXPECT_LT(enough, budgets - 5);
+  const Dataset batches = rows.batch(100);
+  int enough = 0;
+  int budgets = 0;
+  for (std::uint64_t budget = 8 << 10; budget < (44 << 10); budget += 1 << 10) {
+    const Outcome alone = outcome_of(batches, {.threads = 1, .memory_bytes = budget}, true);
+    ++budgets;
+    enough += alone.error.empty() ? 1 : 0;
+    for (const int threads : {1, 2, 4})
+      EXPECT_EQ(outcome_of(batches, threads, budget), alone) << budget << ", " << threads;
   }
+  EXPECT_GT(enough, 5);
+  EXPECT_LT(enough, budgets - 5);
 }
 
 // Once a shuffle lost what it had drawn when its input failed.

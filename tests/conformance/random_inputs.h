@@ -60,7 +60,7 @@ inline Dataset number_of(const Dataset& input) {
   return input.map(number, {.output = x_spec()});
 }
 
-/// Returns file systems whose reads fail now and then, once `begun` is set.
+/// Returns a file system whose reads fail now and then, once `begun` is set.
 inline FileSystemPtr that_fails(FileSystemPtr files, std::shared_ptr<std::atomic<bool>> begun) {
   const auto reads = std::make_shared<std::atomic<std::uint64_t>>(0);
   return std::make_shared<HookedFiles>(
@@ -69,6 +69,12 @@ inline FileSystemPtr that_fails(FileSystemPtr files, std::shared_ptr<std::atomic
           return Status(Error(ErrorCode::unavailable, "try again"));
         return Status();
       });
+}
+
+/// Returns a file system that is read into buffers, not viewed.
+inline FileSystemPtr that_is_read(FileSystemPtr files) {
+  const auto succeed = [](const std::string&, const ReadRequest&) { return Status(); };
+  return std::make_shared<HookedFiles>(std::move(files), succeed);
 }
 
 /// The records of a source of the suite of sources, except for a user's: where a run of that stands
@@ -91,7 +97,7 @@ inline void add_records(RandomGraph& graph, Rng& rng) {
   }
   const auto files = std::make_shared<MemoryFileSystem>();
   const auto begun = std::make_shared<std::atomic<bool>>(false);
-  input.files = files;
+  input.files = that_is_read(files);
   if (chosen.files) {
     for (const auto& [path, bytes] : chosen.files(input.records, input.bad)) {
       files->add(path, bytes);
@@ -147,7 +153,7 @@ inline void add_images(RandomGraph& graph, Rng& rng) {
   const auto files = std::make_shared<MemoryFileSystem>();
   files->add("images.tar", archive + tar_end());
   TarOptions options;
-  options.files = files;
+  options.files = that_is_read(files);
   options.index_folder = "-";
   const ImageOps decoded = decode_image("image");
   const std::vector<std::pair<std::string, ImageOps>> ops{
@@ -173,7 +179,7 @@ inline void add_lines(RandomGraph& graph, Rng& rng) {
     lines += std::to_string(i) + std::string(rng.below(10) * rng.below(300), ' ') + "\n";
   files->add("lines", lines);
   FileOptions options;
-  options.files = files;
+  options.files = that_is_read(files);
   options.index_folder = "-";
   graph.dataset = text_lines({"lines"}, options);
   graph.text += std::to_string(count) + " lines";
@@ -199,7 +205,7 @@ inline void add_table(RandomGraph& graph, Rng& rng) {
   }
   files->add("table.csv", lines);
   CsvOptions options;
-  options.files = files;
+  options.files = that_is_read(files);
   options.index_folder = "-";
   for (std::uint64_t i = 0; i < columns; ++i)
     if (i == 0 || rng.coin(0.5)) options.columns.push_back({.name = names(i)});

@@ -388,12 +388,12 @@ TEST(ContentsText, TrustedData) {
 TEST(ContentsText, StateOfAnotherVersion) {
   const Dataset data = range(10);
   std::string state = data.iterate({}).save();
-  state.replace(state.find(" 5\n"), 3, " 4\n");
+  state.replace(state.find(" 6\n"), 3, " 5\n");
   const std::optional<Error> error = test::thrown_by([&] { (void)data.restore(state); });
   ASSERT_TRUE(error);
   EXPECT_EQ(error->code(), ErrorCode::invalid_argument);
   EXPECT_THAT(error->what(),
-              HasSubstr("penstock state 4, and this version reads penstock state 5"));
+              HasSubstr("penstock state 5, and this version reads penstock state 6"));
 }
 
 }  // namespace

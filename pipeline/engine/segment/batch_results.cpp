@@ -102,6 +102,7 @@ void BatchResults::complete(Group& group) {
   assembler_.complete(group);
   groups().give(group);
   narrow();
+  count_texts();
 }
 
 // The slots go from here to the stages up to the next ones that make batches.

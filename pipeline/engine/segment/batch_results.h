@@ -36,18 +36,21 @@ class BatchResults final : public Results {
   SlotPool* claimed() override { return std::exchange(claimed_, false) ? slots_.get() : nullptr; }
   void add_slot(Ref<Slot> slot) override { added_ = std::move(slot); }
   bool skips_next() override { return !assembler_.stretch().made; }
-  void skip(std::uint64_t first, std::size_t count) override { assembler_.skip(first, count); }
+  void skip(std::uint64_t first, std::size_t count) override {
+    assembler_.skip(first, count);
+    count_texts();
+  }
   void admit(Group& group) override { assembler_.admit(group); }
   void complete(Group& group) override;
   bool has_output() const override { return assembler_.has_output(); }
   bool waits_for_head() const override { return assembler_.waits_for_head(); }
   bool is_first(const Group& group) const override { return assembler_.is_first(group); }
-  void end() override { assembler_.end(); }
-  Ref<Slot> dropped() noexcept override { return assembler_.dropped(); }
-  std::size_t take(std::span<ElementRef> out) override {
-    owner_.held.texts.raise(assembler_.most_text());
-    return assembler_.take(out);
+  void end() override {
+    assembler_.end();
+    count_texts();
   }
+  Ref<Slot> dropped() noexcept override { return assembler_.dropped(); }
+  std::size_t take(std::span<ElementRef> out) override { return assembler_.take(out); }
   bool drained() const override { return assembler_.drained(); }
   const SlotPool* lacks_slot() const override { return without_slot_ ? slots_.get() : nullptr; }
   Status no_slot() const override;
@@ -68,6 +71,8 @@ class BatchResults final : public Results {
   bool widen();
   bool widen_behind_slow(const Demand& demand);
   void narrow();
+  /// Counts the texts of batches before they are taken.
+  void count_texts() noexcept { owner_.held.texts.raise(assembler_.most_text()); }
 
   const Services run_;
   const SegmentOwner owner_;
