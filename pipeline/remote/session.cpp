@@ -718,7 +718,7 @@ void Session::resume(const WorkPtr& work, std::size_t settled) {
 
 void Session::make_some(Work& work, const std::vector<std::uint32_t>& items) {
   Group& group = work.group;
-  group.drop_results(0);
+  group.drop_results();
   group.failures.clear();
   group.outliers.clear();
   group.parts.clear();

@@ -53,8 +53,6 @@ class Machine {
   virtual void admit(Group& group) = 0;
   /// Makes all or some of the remaining elements of the group. True if the group is done.
   virtual bool make(Group& group, Rng& rng) = 0;
-  /// Gives up results that were made ahead. Returns their group, which is in flight again, or null.
-  virtual Group* give_up() { return nullptr; }
   virtual std::size_t take(std::span<ElementRef> out) = 0;
   virtual bool drained() const = 0;
   virtual void end() = 0;
@@ -102,15 +100,6 @@ class Values final : public Machine {
       values_.redone(group);
     }
     return group.redone == group.count && done(group);
-  }
-  Group* give_up() override {
-    const Results::Undelivered last = values_.last_undelivered(false);
-    if (last.group == nullptr) return nullptr;
-    Group& group = *last.group;
-    group.drop_results(last.kept);
-    group.redone = last.kept;
-    group.done = false;
-    return std::exchange(group.blocked, true) ? nullptr : &group;
   }
   std::size_t take(std::span<ElementRef> out) override {
     const std::size_t count = values_.take(out);

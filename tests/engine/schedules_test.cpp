@@ -96,7 +96,7 @@ class Schedule {
 
  private:
   bool step(std::vector<Position>& positions) {
-    switch (rng_.below(6)) {
+    switch (rng_.below(5)) {
       case 0:
       case 1:
         return admit();
@@ -108,11 +108,6 @@ class Schedule {
           groups_.erase(groups_.begin() + static_cast<std::ptrdiff_t>(which));
         }
         return true;
-      }
-      case 4: {
-        Group* const group = rng_.coin(0.2) ? machine_.give_up() : nullptr;
-        if (group != nullptr) groups_.push_back(group);
-        return group != nullptr;
       }
       default:
         return take(positions);

@@ -4,8 +4,8 @@
 
 namespace penstock {
 
-void Group::drop_results(std::size_t from) noexcept {
-  for (std::size_t i = from; i < std::min(count, work.size()); ++i) {
+void Group::drop_results() noexcept {
+  for (std::size_t i = 0; i < std::min(count, work.size()); ++i) {
     work[i].element.clear();
     work[i].status = Status();
   }
@@ -19,7 +19,7 @@ void Group::fail(std::size_t item, Status status) {
 }
 
 void Group::start_over() noexcept {
-  drop_results(0);
+  drop_results();
   failures.clear();
   outliers.clear();
   parts.clear();
@@ -33,7 +33,7 @@ void Group::let_go() noexcept {
   // Records of a source hold nothing, and their program lives as long as the run.
   for (std::size_t i = 0; !alike && i < count; ++i) items[i] = ElementRef();
   // If results were stored in a batch, nothing of them is left here.
-  if (places.empty()) drop_results(0);
+  if (places.empty()) drop_results();
   outliers.clear();
   parts.clear();
   context.reset();

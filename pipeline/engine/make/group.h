@@ -65,8 +65,7 @@ struct Group {
   std::span<WorkItem> all_work() { return {work.data(), count}; }
   /// Adds an item to `failures`, unless it is there.
   void fail(std::size_t item, Status status);
-  /// Drops the results from item `from` on.
-  void drop_results(std::size_t from) noexcept;
+  void drop_results() noexcept;
   /// Drops all results and everything that the group holds. It keeps its places.
   void start_over() noexcept;
   /// Drops the items and what they needed, but neither results in a batch nor failures.

@@ -62,7 +62,7 @@ bool MemoryLine::redo(Entry& entry) {
   const bool done = entry.segment->redo(*entry.group, std::exchange(entry.last_try, false));
   if (done || entry.group->redone > before) attempt.succeeded();
   entry.tried = attempt.seen();
-  if (done) entry.segment->finish(*entry.group);  // before its results may be given up
+  if (done) entry.segment->finish(*entry.group);
   return done;
 }
 
@@ -162,20 +162,12 @@ void MemoryLine::fail_one() {
   }
 }
 
-// The attempt keeps the serving thread from redoing a group whose results are given up. Nothing is
-// given up for a slot: where no group is needed, that thread would make the results again before
-// the slot is made.
-bool MemoryLine::make_room(Turn turn) {
-  const Memory::Attempt attempt(run_.memory);
-  return (turn == Turn::group_or_thread && run_.segments.evict()) || run_.slots.drop_free(1);
-}
-
 void MemoryLine::resolve() noexcept {
   MutexLock resolving(resolving_);
   if (!run_.activity.quiet()) return;  // another thread has resolved it
   const Turn turn = next_turn();
   if (turn == Turn::nobody) return;
-  if (turn != Turn::someone && !make_room(turn)) {
+  if (turn != Turn::someone && !run_.slots.drop_free(1)) {
     if (run_.step_back.ask()) return;
     if (turn == Turn::slot) {
       // Quiet still: what came back since is under way to the one that lacks a slot.

@@ -27,11 +27,9 @@ struct Group;
 /// (Activity::quiet), the last thread to rest decides which comes next:
 ///
 /// 1. A thread that can do without the memory continues.
-/// 2. The engine gives up results that were made ahead, except for the oldest of each segment
-///    (`SegmentList::evict`). It makes them again later.
-/// 3. It frees idle slots.
-/// 4. The run steps back and makes the element alone (`StepBack`).
-/// 5. The element fails.
+/// 2. Idle slots are freed.
+/// 3. The run steps back, makes the element alone, and makes less ahead from then on (`StepBack`).
+/// 4. The element fails.
 ///
 /// A consumer whose segment lacks a slot comes last. If memory is scarce for no one else, the
 /// caller has the slots, and may return them within 2 s.
@@ -98,7 +96,6 @@ class MemoryLine {
   Waiter* waiter(Otherwise otherwise) REQUIRES(mutex_);
   Turn next_turn() REQUIRES(resolving_) EXCLUDES(mutex_);
   Turn slot_turn(bool scarce) REQUIRES(resolving_);
-  bool make_room(Turn turn) EXCLUDES(mutex_);
   void fail_one() EXCLUDES(mutex_);
 
   const Services run_;

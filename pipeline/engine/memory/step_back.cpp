@@ -1,5 +1,7 @@
 #include "pipeline/engine/memory/step_back.h"
 
+#include <algorithm>
+
 namespace penstock {
 
 // Either this sees that the consumer may step back, or the consumer sees that it was asked.
@@ -28,6 +30,13 @@ void StepBack::done() noexcept {
   run_.ledger.step_back();
   run_.memory.be_exact();
   run_.slots.drop_free(0);
+  constexpr int kMostHalvings = 16;
+  constexpr std::uint64_t kMostPatience = std::uint64_t{1} << 40;
+  if (asked() && halvings_.load(std::memory_order_relaxed) < kMostHalvings) {
+    halvings_.fetch_add(1, std::memory_order_relaxed);
+    patience_ = std::min(2 * patience_, kMostPatience);
+    passed_ = 0;
+  }
   alone_.store(setbacks_.add(), std::memory_order_release);
   wanted_.store(false, std::memory_order_release);
   asked_.store(false, std::memory_order_seq_cst);
@@ -35,7 +44,14 @@ void StepBack::done() noexcept {
 
 void StepBack::received() noexcept {
   const std::uint64_t left = alone_.load(std::memory_order_relaxed);
-  if (left == 0) return setbacks_.pass();
+  if (left == 0) {
+    setbacks_.pass();
+    if (halvings_.load(std::memory_order_relaxed) > 0 && ++passed_ == patience_) {
+      halvings_.fetch_sub(1, std::memory_order_relaxed);
+      passed_ = 0;
+    }
+    return;
+  }
   alone_.store(left - 1, std::memory_order_release);
   if (left > 1) return;
   run_.memory.held().restart();

@@ -1,7 +1,9 @@
 // Makes elements one at a time where what was made ahead leaves no room for them.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 
 #include "pipeline/core/setbacks.h"
@@ -15,11 +17,12 @@
 
 namespace penstock {
 
-/// Handles what cannot be given up by itself: batches that were begun ahead, and values that wait
-/// as inputs of a later stage. If these leave the oldest element no room, the consumer takes
-/// everything down. It then opens the epoch again at its position, and each segment makes one
-/// element at a time, when it is asked for one. So nothing but the stages' own state and one slot
-/// of each batch stage lies beside the element, whatever the threads did before. Thread-safe.
+/// If what was made ahead leaves the oldest element no room, the consumer takes everything down. It
+/// then opens the epoch again at its position, and each segment makes one element at a time, when
+/// it is asked for one. So nothing but the stages' own state and one slot of each batch stage lies
+/// beside the element, whatever the threads did before. From then on each segment makes half as
+/// many groups ahead. After a while it tries twice as many; the next time that this fails, after
+/// twice as long. Thread-safe.
 class StepBack {
  public:
   /// The parts of the run that it uses.
@@ -52,6 +55,10 @@ class StepBack {
   /// as they will be counted again.
   void done() noexcept;
 
+  /// Returns how many of so many groups may be under way, at least 1.
+  std::size_t narrowed(std::size_t groups) const noexcept {
+    return std::max<std::size_t>(groups >> halvings_.load(std::memory_order_relaxed), 1);
+  }
   /// True while elements are made one at a time.
   bool alone() const noexcept { return alone_.load(std::memory_order_acquire) > 0; }
   /// The consumer received an element. After a step, elements are made alone until as many were
@@ -64,7 +71,11 @@ class StepBack {
   std::atomic<bool> wanted_{false};
   std::atomic<bool> asked_{false};
   std::atomic<std::uint64_t> alone_;  // elements to be received until more are made at once
-  Setbacks setbacks_;                 // used by the consumer
+  std::atomic<int> halvings_{0};      // of the groups ahead
+  // Used by the consumer:
+  Setbacks setbacks_;
+  std::uint64_t patience_ = 512;  // elements to be received until one halving is tried without
+  std::uint64_t passed_ = 0;      // since the last change of the halvings
 };
 
 }  // namespace penstock

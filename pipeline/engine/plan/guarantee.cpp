@@ -38,8 +38,9 @@ bool ordered(const Node& root) {
 }
 
 bool again_the_same(const Node& root) {
-  return !any_of(root,
-                 [](const Node& node) { return node.inputs().empty() && !node.deterministic(); });
+  return !any_of(root, [](const Node& node) {
+    return node.inputs().empty() && !node.deterministic() && node.resume() != Resume::position;
+  });
 }
 
 std::string unsavable(const Node& root) {

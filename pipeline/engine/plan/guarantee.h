@@ -16,7 +16,8 @@ Guarantee guarantee_of(const Node& root);
 std::string line_of(const EpochStats& epoch, Guarantee guarantee);
 /// False if elements come in the order in which they were finished.
 bool ordered(const Node& root);
-/// False if the graph has a user's source, which may give other records when it is read again.
+/// False if the graph has a user's stream, which may give other records when it is made again. A
+/// record with an index is read where it is needed, and may be read again.
 bool again_the_same(const Node& root);
 /// Returns how many elements (rows, in batches) an epoch of this graph has; -1 if that is unknown.
 std::int64_t expected_elements(const Node& root);

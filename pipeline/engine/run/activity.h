@@ -64,8 +64,7 @@ class Activity {
   /// It may still return memory.
   int at_work() const noexcept { return at_work_.load(std::memory_order_acquire); }
   /// Notes, until the result is destroyed, that the run's caller waits: for `Iterator::next`, or to
-  /// resume from a saved position. Results that were made ahead may then be given up, and work that
-  /// waits for a thread gets one.
+  /// resume from a saved position. Work that waits for a thread then gets one.
   [[nodiscard]] Counted consumer_waits() noexcept { return Counted(consumers_waiting_); }
   const std::atomic<int>& consumers_waiting() const noexcept { return consumers_waiting_; }
   /// True if no work is under way, the consumer waits, no event has happened that a resting thread

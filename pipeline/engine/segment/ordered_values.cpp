@@ -63,18 +63,6 @@ bool OrderedValues::is_first(const Group& group) const {
   return !ordered_ || (!window_.empty() && window_.front() == &group);
 }
 
-// The oldest result stays, and so does the whole first group if the consumer is about to take its
-// results.
-Results::Undelivered OrderedValues::last_undelivered(bool consumer_waits) {
-  if (!ordered_) return {};
-  for (std::size_t i = window_.size(); i > (consumer_waits ? 1 : 0); --i) {
-    Group& group = *window_[i - 1];
-    const std::size_t kept = i == 1 ? group.taken + 1 : 0;
-    if (group.made() > kept) return {&group, kept};
-  }
-  return {};
-}
-
 std::size_t OrderedValues::take(std::span<ElementRef> out) {
   std::size_t count = 0;
   while (!over_ && count < out.size() && (count == 0 || !ends_at(out[count - 1]))) {

@@ -34,7 +34,6 @@ class OrderedValues final : public Results {
   bool has_output() const override { return next_group() < window_.size(); }
   bool waits_for_head() const override;
   bool is_first(const Group& group) const override;
-  Undelivered last_undelivered(bool consumer_waits) override;
   void end() override { ended_ = true; }
   std::size_t take(std::span<ElementRef> out) override;
   void reuse(Group& group) noexcept override;

@@ -485,8 +485,9 @@ bool ParallelSegment::reserve(Group& group) {
 std::size_t ParallelSegment::group_limit() const {
   if (run_.step_back.alone()) return 1;
   const std::size_t ready = 2 * static_cast<std::size_t>(run_.state.threads()) + 4;
-  return ready + runner_->elsewhere() +
-         (reads_block_ ? pace_.groups_ahead.load(std::memory_order_relaxed) : 0);
+  return run_.step_back.narrowed(
+      ready + runner_->elsewhere() +
+      (reads_block_ ? pace_.groups_ahead.load(std::memory_order_relaxed) : 0));
 }
 
 bool ParallelSegment::crowded(std::size_t limit) const {
@@ -705,33 +706,6 @@ void ParallelSegment::fail_slot(bool for_good) noexcept {
   } catch (...) {
     break_down();
   }
-}
-
-// Called in a Memory::Attempt, so no group is made again meanwhile.
-bool ParallelSegment::evict() {
-  Group* group = nullptr;
-  std::size_t kept = 0;
-  bool waits = false;
-  {
-    MutexLock lock(mutex_);
-    if (stopping()) return false;
-    const Results::Undelivered last = results_->last_undelivered(consumer_waits_);
-    if (last.group == nullptr) return false;
-    group = last.group;
-    kept = last.kept;
-    group->redone = kept;  // from here on, no consumer takes the others
-    waits = std::exchange(group->blocked, true);
-    if (!waits) {
-      group->done = false;
-      ++blocked_;
-      ++in_flight_;
-    }
-  }
-  group->drop_results(kept);
-  if (waits) return true;
-  group->context.reset();
-  wait_in_line(*group);
-  return true;
 }
 
 void ParallelSegment::broke_down() noexcept {

@@ -91,9 +91,6 @@ class ParallelSegment final : public Segment, private GroupListener {
   /// Gives the consumer the error that there will be no such slot. With `for_good`, the segment
   /// ends.
   void fail_slot(bool for_good) noexcept EXCLUDES(mutex_);
-  /// Gives up results of a group that were made ahead. The group joins the blocked groups. Returns
-  /// false if there are no such results.
-  bool evict() EXCLUDES(mutex_);
   /// Records that a group is done. Never waits for memory: callers may hold an attempt.
   void finish(Group& group) noexcept EXCLUDES(mutex_);
 

@@ -68,13 +68,6 @@ class Results {
   virtual void redone(Group& /*group*/) {}
   /// True if no result can be taken before this group is done, or more of it is made.
   virtual bool is_first(const Group& group) const = 0;
-  /// The last group with results that may be given up and made again, and how many of them have to
-  /// stay.
-  struct Undelivered {
-    Group* group = nullptr;
-    std::size_t kept = 0;
-  };
-  virtual Undelivered last_undelivered(bool /*consumer_waits*/) { return {}; }
   /// States that no more groups will be admitted.
   virtual void end() = 0;
   /// Returns slots that are no longer needed, linked to each other; null: there are none. They are

@@ -45,10 +45,4 @@ void SegmentList::fail_slot(bool for_good) noexcept {
   if (found != segments_.end()) (*found)->fail_slot(for_good);
 }
 
-bool SegmentList::evict() {
-  MutexLock lock(mutex_);
-  return std::any_of(segments_.begin(), segments_.end(),
-                     [](ParallelSegment* segment) { return segment->evict(); });
-}
-
 }  // namespace penstock

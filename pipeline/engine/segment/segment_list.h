@@ -27,12 +27,9 @@ class SegmentList {
   std::optional<std::size_t> slots_where_one_lacks() const EXCLUDES(mutex_);
   /// Gives such a consumer an error. With `for_good`, its segment ends.
   void fail_slot(bool for_good) noexcept EXCLUDES(mutex_);
-  /// Gives up one group's results that were made ahead. Returns false if there are none.
-  bool evict() EXCLUDES(mutex_);
 
  private:
-  // Held while a segment gives up results, so that it does not end meanwhile.
-  mutable SlowMutex mutex_;
+  mutable SlowMutex mutex_;  // held while a segment is used, so that it does not end meanwhile
   std::vector<ParallelSegment*> segments_ GUARDED_BY(mutex_);
 };
 
