@@ -19,9 +19,7 @@ class RemoteRunner final : public GroupRunner, private GroupListener, private Jo
   std::size_t most() const noexcept override { return local_->most(); }
   void prepare(Group& group) override { local_->prepare(group); }
   void begin(Group& group) override;
-  bool remake(Group& group, std::size_t item, bool& last_try) override {
-    return local_->remake(group, item, last_try);
-  }
+  bool remake(Group& group, bool last_try) override { return local_->remake(group, last_try); }
   std::size_t elsewhere() const noexcept override { return pool_.capacity(); }
   void stop() noexcept override { pool_.drop_all(*this); }
 

@@ -88,24 +88,15 @@ class Values final : public Machine {
     group.work.resize(std::max(group.work.size(), group.count));
     values_.admit(group);
   }
-  bool make(Group& group, Rng& rng) override {
-    // A group that found no memory is made element by element; other groups are made at once.
-    if (!group.blocked && group.redone == 0 && rng.coin(0.2)) group.blocked = true;
-    if (!group.blocked) {
-      for (std::size_t i = 0; i < group.count; ++i) make_one(group, i);
-      return done(group);
-    }
-    for (std::uint64_t left = 1 + rng.below(3); left > 0 && group.redone < group.count; --left) {
-      make_one(group, group.redone++);
-      values_.redone(group);
-    }
-    return group.redone == group.count && done(group);
+  bool make(Group& group, Rng& /*rng*/) override {
+    for (std::size_t i = 0; i < group.count; ++i) make_one(group, i);
+    return done(group);
   }
   std::size_t take(std::span<ElementRef> out) override {
     const std::size_t count = values_.take(out);
-    Results::Spent spent = values_.spent();
-    while (Group* const group = spent.groups) {
-      spent.groups = std::exchange(group->next, nullptr);
+    Group* spent = values_.spent();
+    while (Group* const group = spent) {
+      spent = std::exchange(group->next, nullptr);
       group->let_go();
       values_.reuse(*group);
     }
@@ -124,7 +115,6 @@ class Values final : public Machine {
  private:
   bool done(Group& group) {
     group.done = true;
-    group.blocked = false;
     values_.complete(group);
     return true;
   }

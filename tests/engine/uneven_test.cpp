@@ -109,10 +109,10 @@ TEST(OrderedValues, RoomOfSpentGroups) {
   std::vector<ElementRef> taken(4);
   EXPECT_EQ(values.take(taken), 4U);
   EXPECT_EQ(fill(), 0);
-  Results::Spent spent = values.spent();
+  Group* spent = values.spent();
   int returned = 0;
-  while (Group* const group = spent.groups) {
-    spent.groups = group->next;
+  while (Group* const group = spent) {
+    spent = group->next;
     group->let_go();
     values.reuse(*group);
     EXPECT_EQ(fill(), 1);

@@ -128,6 +128,11 @@ Passed SkipLedger::in_epoch(std::uint64_t key) const {
   return all;
 }
 
+bool SkipLedger::ends_with(const Error& error) const {
+  MutexLock lock(mutex_);
+  return is_on_its_way(error);
+}
+
 std::uint64_t SkipLedger::begin(std::uint64_t key) {
   MutexLock lock(mutex_);
   std::uint64_t errors = 0;

@@ -48,6 +48,8 @@ class SkipLedger {
   void leave_out(const Account& account, const Error& error) EXCLUDES(mutex_);
   /// Ends the run with this error as soon as a stage counts it.
   void end(const Error& error) EXCLUDES(mutex_);
+  /// True if the run ends with this error, which it has reached.
+  bool ends_with(const Error& error) const EXCLUDES(mutex_);
   ErrorStats stats() const EXCLUDES(mutex_);
   /// Returns what was counted in the epoch with this key.
   Passed in_epoch(std::uint64_t key) const EXCLUDES(mutex_);

@@ -80,7 +80,6 @@ void GroupPool::give(Group& group) noexcept {
   group.places.clear();
   group.failures.clear();
   group.count = 0;
-  group.redone = 0;
   group.taken = 0;
   group.done = false;
   free_.push_back(&group);

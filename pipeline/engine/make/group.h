@@ -52,14 +52,11 @@ struct Group {
 
   // Guarded by the segment's mutex:
   bool done = false;
-  bool ready = false;      ///< needs nothing but a thread
-  bool blocked = false;    ///< waits to be made again, one element at a time
-  std::size_t redone = 0;  ///< items of a blocked group that are made, counted from the first
-  std::size_t taken = 0;   ///< delivered results, for single values
-  Group* next = nullptr;   ///< in a list of groups whose results were taken
+  bool ready = false;     ///< needs nothing but a thread
+  bool blocked = false;   ///< waits to be made again
+  std::size_t taken = 0;  ///< delivered results, for single values
+  Group* next = nullptr;  ///< in a list of groups whose results were taken
 
-  /// Returns the number of available results, for single values. Guarded by the segment's mutex.
-  std::size_t made() const { return done ? count : redone; }
   std::span<const ElementRef> samples() const { return {items.data(), alike ? 1 : count}; }
   std::span<const ElementRef> all_items() const { return {items.data(), count}; }
   std::span<WorkItem> all_work() { return {work.data(), count}; }

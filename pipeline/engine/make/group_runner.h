@@ -17,8 +17,7 @@ class GroupListener {
   virtual void group_ready(Group& group) noexcept = 0;
   /// The group's results are complete.
   virtual void group_done(Group& group) noexcept = 0;
-  /// The group found no memory and has to be made again, one element at a time. It holds nothing
-  /// any more.
+  /// The group found no memory and has to be made again. It holds nothing any more.
   virtual void group_blocked(Group& group) noexcept = 0;
   /// Called in a catch block: the runner itself has failed, not an element.
   virtual void broke_down() noexcept = 0;
@@ -43,10 +42,9 @@ class GroupRunner {
   /// Hands the group over. The listener receives the outcome, perhaps before this returns. If this
   /// throws, the group was not handed over.
   virtual void begin(Group& group) = 0;
-  /// Makes one element of a blocked group on this thread. Returns false if there is no memory for
-  /// it. If `last_try` is set, a lack of memory becomes the element's error instead, and `last_try`
-  /// is cleared.
-  virtual bool remake(Group& group, std::size_t item, bool& last_try) = 0;
+  /// Makes a blocked group on this thread. Returns false if there is still no memory for it; then
+  /// it holds nothing. With `last_try`, elements that find none get the error instead.
+  virtual bool remake(Group& group, bool last_try) = 0;
   /// Returns how many groups may be under way in addition to those that keep the threads of this
   /// process busy.
   virtual std::size_t elsewhere() const noexcept { return 0; }

@@ -94,6 +94,11 @@ void LocalRunner::prepare(Group& group) {
   most_ = !group.reads && in_place()                       ? SIZE_MAX
           : group.reads && !group.textual && !pace_.slow() ? kMostRead
                                                            : kMostKept;
+  make_work(group);
+  group.read_bytes = group.reads || !group.alike ? read_bytes(group.all_items()) : 0;
+}
+
+void LocalRunner::make_work(Group& group) const {
   const std::size_t kept = group.textual                ? 1
                            : in_place() && !group.reads ? std::min(group.count, kChunk)
                                                         : group.count;
@@ -102,7 +107,6 @@ void LocalRunner::prepare(Group& group) {
     group.work[i].keep = true;
     group.work[i].row = Row();
   }
-  group.read_bytes = group.reads || !group.alike ? read_bytes(group.all_items()) : 0;
 }
 
 void LocalRunner::begin(Group& group) {
@@ -185,28 +189,19 @@ void LocalRunner::check_views(Group& group, std::size_t first, std::span<WorkIte
                      });
 }
 
-bool LocalRunner::remake(Group& group, std::size_t item, bool& last_try) {
-  const std::span<WorkItem> work(group.work.data() + (in_place() ? 0 : item), 1);
-  const auto items = group.all_items().subspan(item, 1);
-  const Places places = Places(group.places).behind(item);
-  work[0].element.clear();
-  work[0].status = Status();
-  work[0].keep = true;
-  work[0].row = Row();
+bool LocalRunner::remake(Group& group, bool last_try) {
   group.context.emplace(run_.making, key_);
-  GroupContext& context = *group.context;
-  if (reads_block(items)) read_items(items, work, places, context);
-  compute_items(items, work, places, context);
-  if (in_place()) store(group, item, work);
-  check_views(group, item, work);
-  const bool impossible = context.blocked_bytes() > run_.making.memory.limit();
-  held_.raise(group.input_bytes + context.allocated());
-  if (!work[0].status.ok()) work[0].element.clear();  // it may still hold what its ops kept
-  if (!context.blocked() || impossible || std::exchange(last_try, false)) return true;
-  work[0].element.clear();
-  work[0].status = Status();
-  if (!group.failures.empty() && group.failures.back().first == item) group.failures.pop_back();
-  group.context.reset();
+  make_work(group);
+  if (group.reads) read_part(group, 0, 1);
+  make(group);
+  const GroupContext& context = *group.context;
+  const bool impossible = group.count == 1 && context.blocked_bytes() > run_.making.memory.limit();
+  if (!context.blocked() || impossible || last_try) {
+    held_.raise(group.input_bytes + context.allocated());
+    group.context->end_promise();
+    return true;
+  }
+  group.start_over();
   return false;
 }
 

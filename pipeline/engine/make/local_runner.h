@@ -28,7 +28,7 @@ class LocalRunner final : public GroupRunner {
   std::size_t most() const noexcept override { return most_; }
   void prepare(Group& group) override;
   void begin(Group& group) override;
-  bool remake(Group& group, std::size_t item, bool& last_try) override;
+  bool remake(Group& group, bool last_try) override;
 
  private:
   bool in_place() const noexcept { return layout_ != nullptr; }
@@ -38,6 +38,7 @@ class LocalRunner final : public GroupRunner {
   void join_parts(Group& group);
   void resume(Group& group) noexcept;
   void compute(Group& group) noexcept;
+  void make_work(Group& group) const;
   void make(Group& group);
   void make_some(Group& group, std::size_t first, std::size_t count);
   void check_views(Group& group, std::size_t first, std::span<WorkItem> work);

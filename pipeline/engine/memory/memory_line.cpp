@@ -58,11 +58,13 @@ bool MemoryLine::serve_one() {
 
 bool MemoryLine::redo(Entry& entry) {
   Memory::Attempt attempt(run_.memory);
-  const std::size_t before = entry.group->redone;
   const bool done = entry.segment->redo(*entry.group, std::exchange(entry.last_try, false));
-  if (done || entry.group->redone > before) attempt.succeeded();
+  if (done) attempt.succeeded();
   entry.tried = attempt.seen();
-  if (done) entry.segment->finish(*entry.group);
+  if (done) {
+    run_.activity.advanced();
+    entry.segment->finish(*entry.group);
+  }
   return done;
 }
 

@@ -19,9 +19,8 @@ namespace penstock {
 class ParallelSegment;
 struct Group;
 
-/// Groups and threads that found no memory. Groups hold none while they wait, and are redone one at
-/// a time, element by element. Groups for which the consumer of their segment waits come first.
-/// This consumer gets single values as they are made.
+/// Groups and threads that found no memory. Groups hold none while they wait, and are made again
+/// one at a time. Groups for which the consumer of their segment waits come first.
 ///
 /// All of them try again when memory is released. Once no work is left that could release any
 /// (Activity::quiet), the last thread to rest decides which comes next:

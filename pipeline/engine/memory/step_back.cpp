@@ -23,7 +23,8 @@ bool StepBack::must_find_out() noexcept {
 }
 
 bool StepBack::wanted() const noexcept {
-  return wanted_.load(std::memory_order_acquire) && !run_.activity.works_here();
+  return wanted_.load(std::memory_order_acquire) && allowed_.load(std::memory_order_acquire) &&
+         !run_.activity.works_here();
 }
 
 void StepBack::done() noexcept {

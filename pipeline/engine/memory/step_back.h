@@ -38,7 +38,7 @@ class StepBack {
   /// `alone`: each segment makes one element at a time from the beginning.
   StepBack(const Services& services, bool alone) : run_(services), alone_(alone ? UINT64_MAX : 0) {}
   /// States whether the consumer can save its position and resume from there. While a saved run is
-  /// restored it cannot: it has no position yet.
+  /// restored it cannot: it has no position yet. Nor can it behind the error that ends the run.
   void allow(bool yes) noexcept { allowed_.store(yes, std::memory_order_seq_cst); }
   /// Called for an element that finds no room, without a lock. Asks the consumer to step back.
   /// Returns false if the element has to fail: it is alone already, or the consumer cannot.

@@ -50,7 +50,7 @@ class Activity {
   void ended() noexcept EXCLUDES(mutex_);
   /// Takes back `began`, for work that could not be started.
   void not_begun() noexcept { take_off(at_work_); }
-  /// Count the work that began so far and the elements made from blocked groups.
+  /// Count the work that began so far and the blocked groups that were made.
   void advanced() noexcept { advances_.fetch_add(1, std::memory_order_acq_rel); }
   std::uint64_t advances() const noexcept { return advances_.load(std::memory_order_acquire); }
   /// Note that a group is ready (it needs nothing but a thread, or is being executed), and that it

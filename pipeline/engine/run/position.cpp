@@ -172,6 +172,9 @@ std::optional<bool> Position::take(ElementRef& item) {
   }
   count(*item.payload);
   run_.step_back.received();
+  // The position lies in front of such an error, which would come once more.
+  const Status& status = item.payload->status;
+  if (!status.ok() && run_.ledger.ends_with(status.error())) run_.step_back.allow(false);
   return true;
 }
 
@@ -253,6 +256,7 @@ bool Position::next_epoch() {
     errors_before_ += run_.ledger.begin(epoch_key(run_.state.options().seed, epoch_));
     begun = trees_.advance();
   }
+  run_.step_back.allow(returns());
   if (begun != nullptr) trees_.watch(*begun, epoch_);
   return true;
 }

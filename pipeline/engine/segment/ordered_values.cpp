@@ -25,15 +25,7 @@ void OrderedValues::admit(Group& group) {
 }
 
 void OrderedValues::complete(Group& group) {
-  if (!ordered_ && group.redone == 0) window_.push_back(&group);
-  if (group.taken < group.count) return;
-  // The last results of a blocked group were taken before it was done.
-  std::size_t at = 0;
-  while (window_[at] != &group) ++at;
-  std::swap(window_[at], window_.front());
-  Group& first = remove_first();
-  first.let_go();  // of nothing that takes long: its results and their inputs are gone
-  groups().give(first);
+  if (!ordered_) window_.push_back(&group);
 }
 
 // Takes away a group whose results were taken.
@@ -44,16 +36,12 @@ Group& OrderedValues::remove_first() {
   return group;
 }
 
-void OrderedValues::redone(Group& group) {
-  if (!ordered_ && group.redone == 1) window_.push_back(&group);
-}
-
-// Returns the first position in the window with a result to take or a finished group to remove; the
-// window's size if there is none.
+// Returns the first position in the window of a group that is done; the window's size if there is
+// none.
 std::size_t OrderedValues::next_group() const {
   const std::size_t end = ordered_ ? std::min<std::size_t>(window_.size(), 1) : window_.size();
   for (std::size_t i = 0; i < end; ++i) {
-    if (window_[i]->done || window_[i]->made() > window_[i]->taken) return i;
+    if (window_[i]->done) return i;
   }
   return window_.size();
 }
@@ -71,7 +59,7 @@ std::size_t OrderedValues::take(std::span<ElementRef> out) {
     std::swap(window_[next], window_.front());
     Group& group = *window_.front();
     count += take_from(group, out.subspan(count));
-    if (group.done && group.taken == group.count) {
+    if (group.taken == group.count) {
       put_spent(remove_first());
       ++spent_;
     }
@@ -90,7 +78,7 @@ void OrderedValues::reuse(Group& group) noexcept {
 std::size_t OrderedValues::take_from(Group& group, std::span<ElementRef> out) {
   std::size_t count = 0;
   bool ended = false;
-  for (; !over_ && !ended && count < out.size() && group.taken < group.made(); ++group.taken) {
+  for (; !over_ && !ended && count < out.size() && group.taken < group.count; ++group.taken) {
     WorkItem& work = group.work[group.taken];
     if (ordered_) {
       ++consumed_;
@@ -109,8 +97,6 @@ std::size_t OrderedValues::take_from(Group& group, std::span<ElementRef> out) {
     }
     out[count] = value_of(group.items[group.taken], work);
     ended = ends_at(out[count++]);
-    // Frees the inputs of this value, so that the next one has room.
-    if (!group.done && !group.alike) put_spent(group.items[group.taken]);
   }
   return count;
 }

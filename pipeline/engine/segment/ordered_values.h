@@ -30,7 +30,6 @@ class OrderedValues final : public Results {
   std::size_t room(const Demand& demand) override;
   void admit(Group& group) override;
   void complete(Group& group) override;
-  void redone(Group& group) override;
   bool has_output() const override { return next_group() < window_.size(); }
   bool waits_for_head() const override;
   bool is_first(const Group& group) const override;
@@ -57,7 +56,7 @@ class OrderedValues final : public Results {
   Waker& room_made_;
   // Unordered: which results were taken after the first one that was not.
   Ring<char> delivered_;
-  // Ordered: the admitted groups. Unordered: groups that are done or have been redone in part.
+  // Ordered: the admitted groups. Unordered: those that are done.
   Ring<Group*> window_;
   std::size_t admitted_ = 0;
   std::size_t spent_ = 0;     // groups that are to be reused, and take room until then

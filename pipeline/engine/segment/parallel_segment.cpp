@@ -188,7 +188,7 @@ std::optional<std::size_t> ParallelSegment::try_pull(std::span<ElementRef> out) 
   news_seen_ = news_;
   if (run_.step_back.must_find_out()) return 0;
   const std::size_t count = deliver(out);
-  if (spent_.empty()) spent_ = results_->spent();
+  if (spent_ == nullptr) spent_ = results_->spent();
   if (count == 0 && !broken_ && !results_->drained() && !run_.step_back.wanted()) {
     return std::nullopt;
   }
@@ -197,12 +197,11 @@ std::optional<std::size_t> ParallelSegment::try_pull(std::span<ElementRef> out) 
 }
 
 void ParallelSegment::let_go() noexcept {
-  spent_.items.clear();
-  if (spent_.groups == nullptr) return;
-  for (Group* group = spent_.groups; group != nullptr; group = group->next) group->let_go();
+  if (spent_ == nullptr) return;
+  for (Group* group = spent_; group != nullptr; group = group->next) group->let_go();
   MutexLock lock(mutex_);
-  while (Group* const group = spent_.groups) {
-    spent_.groups = std::exchange(group->next, nullptr);
+  while (Group* const group = spent_) {
+    spent_ = std::exchange(group->next, nullptr);
     results_->reuse(*group);
   }
 }
@@ -575,7 +574,6 @@ void ParallelSegment::group_ready(Group& group) noexcept {
 // At work until its results are where the consumer finds them. This may be destroyed by then.
 void ParallelSegment::group_done(Group& group) noexcept {
   Activity& activity = run_.activity;
-  if (group.places.empty()) note_views(group.all_work());
   finish(group);
   activity.ended();
 }
@@ -604,7 +602,11 @@ void ParallelSegment::finish(Group& group) noexcept {
   // This object may be destroyed as soon as the group has landed.
   Waker& waker = run_.waker;
   const StepBack& step_back = run_.step_back;
-  if (!group.places.empty()) group.let_go();
+  if (group.places.empty()) {
+    note_views(group.all_work());
+  } else {
+    group.let_go();
+  }
   std::shared_ptr<CondVar> waiting;
   Ref<Slot> dropped;
   bool made_room = false;
@@ -662,33 +664,11 @@ void ParallelSegment::wait_in_line(Group& group) noexcept {
 
 bool ParallelSegment::redo(Group& group, bool last_try) noexcept {
   try {
-    for (std::size_t made = group.redone; made < group.count && !stopping();) {
-      if (!runner_->remake(group, made, last_try)) return false;
-      note_redone(group, ++made);
-    }
+    return stopping() || runner_->remake(group, last_try);
   } catch (...) {
     broke_down();
+    return true;
   }
-  return true;
-}
-
-// Notes more results of a blocked group. The consumer may take them at once and so make room for
-// the next.
-void ParallelSegment::note_redone(Group& group, std::size_t count) noexcept {
-  run_.activity.advanced();
-  bool wake = false;
-  {
-    MutexLock lock(mutex_);
-    group.redone = count;
-    try {
-      results_->redone(group);
-    } catch (...) {
-      break_down();
-    }
-    if (results_->layout() == nullptr) ++news_;
-    wake = consumer_waits_ && results_->layout() == nullptr;
-  }
-  if (wake) changed_->notify_all();
 }
 
 const SlotPool* ParallelSegment::lacks_slot() const {

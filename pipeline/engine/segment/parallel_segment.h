@@ -81,10 +81,10 @@ class ParallelSegment final : public Segment, private GroupListener {
   }
   /// Makes a waiting consumer check again.
   void wake() noexcept EXCLUDES(mutex_);
-  /// Makes a blocked group's items one by one, from where the last try stopped. Returns false if
-  /// there is no memory for the next item. With `last_try`, that item gets the error instead.
-  bool redo(Group& group, bool last_try) noexcept EXCLUDES(mutex_);
-  /// True if the consumer can get no more results until more of this blocked group is made.
+  /// Makes a blocked group. Returns false if there is no memory for it. With `last_try`, items that
+  /// find none get the error instead.
+  bool redo(Group& group, bool last_try) noexcept;
+  /// True if the consumer can get no more results until this blocked group is made.
   bool needs(const Group& group) const EXCLUDES(mutex_);
   /// Returns the pool of which the waiting consumer needs another slot; null: it needs none.
   const SlotPool* lacks_slot() const EXCLUDES(mutex_);
@@ -131,7 +131,6 @@ class ParallelSegment final : public Segment, private GroupListener {
   bool threads_idle() const REQUIRES(mutex_);
   std::size_t group_limit() const REQUIRES(mutex_);
   void read_further_ahead() noexcept REQUIRES(mutex_);
-  void note_redone(Group& group, std::size_t count) noexcept EXCLUDES(mutex_);
   void wait_in_line(Group& group) noexcept EXCLUDES(mutex_);
   void set_ready(Group& group, bool ready) noexcept REQUIRES(mutex_);
   void land() noexcept REQUIRES(mutex_);
@@ -145,9 +144,9 @@ class ParallelSegment final : public Segment, private GroupListener {
   HeldBytes& held_;  // by the stages of the input
   GroupSizer sizer_;
   ReadPace& pace_;
-  Puller puller_;         // used by the thread that arranges elements
-  std::string reusable_;  // used by that thread, too: memory of an old snapshot
-  Results::Spent spent_;  // used by the consumer: what `let_go` empties
+  Puller puller_;           // used by the thread that arranges elements
+  std::string reusable_;    // used by that thread, too: memory of an old snapshot
+  Group* spent_ = nullptr;  // used by the consumer: what `let_go` empties
   std::atomic<bool> stopping_{false};
 
   mutable Mutex mutex_;

@@ -4,10 +4,8 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <new>
 #include <span>
 #include <utility>
-#include <vector>
 
 #include <penstock/state.h>
 
@@ -64,9 +62,7 @@ class Results {
   virtual bool has_output() const = 0;
   /// True if nothing can be taken before the oldest element is there, so that `room` may make more.
   virtual bool waits_for_head() const { return false; }
-  /// Records that a group that had found no memory has more results.
-  virtual void redone(Group& /*group*/) {}
-  /// True if no result can be taken before this group is done, or more of it is made.
+  /// True if no result can be taken before this group is done.
   virtual bool is_first(const Group& group) const = 0;
   /// States that no more groups will be admitted.
   virtual void end() = 0;
@@ -75,14 +71,10 @@ class Results {
   virtual Ref<Slot> dropped() noexcept { return {}; }
   /// Moves the results that the consumer may have to the front of `out`. Returns how many.
   virtual std::size_t take(std::span<ElementRef> out) = 0;
-  /// The groups and items that taken results were made of. They let go without the mutex, so that
-  /// no group takes their room before they have; then `reuse` gets the groups.
-  struct Spent {
-    Group* groups = nullptr;  ///< the first; Group::next is the one behind it
-    std::vector<ElementRef> items{};
-    bool empty() const noexcept { return groups == nullptr && items.empty(); }
-  };
-  Spent spent() noexcept { return std::exchange(spent_, {}); }
+  /// Returns the groups whose results were taken, linked by Group::next; null: there are none. They
+  /// let go without the mutex, so that no group takes their room before they have; then `reuse`
+  /// gets them.
+  Group* spent() noexcept { return std::exchange(spent_, nullptr); }
   /// Returns a spent group to the pool. REQUIRES: it has let go.
   virtual void reuse(Group& group) noexcept { groups_.give(group); }
   /// True once no more results will come.
@@ -105,18 +97,11 @@ class Results {
   GroupPool& groups() noexcept { return groups_; }
 
  protected:
-  void put_spent(Group& group) noexcept { group.next = std::exchange(spent_.groups, &group); }
-  void put_spent(ElementRef& item) noexcept {
-    try {
-      spent_.items.push_back(std::move(item));
-    } catch (const std::bad_alloc&) {  // then it is released here
-    }
-    item = ElementRef();
-  }
+  void put_spent(Group& group) noexcept { group.next = std::exchange(spent_, &group); }
 
  private:
   GroupPool groups_;
-  Spent spent_;
+  Group* spent_ = nullptr;
 };
 
 }  // namespace penstock
