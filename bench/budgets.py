@@ -3,8 +3,9 @@
 
     bench/budgets.py [PENSTOCK [PHOTOGRAPHS]]
 
-Prints elements per second for each budget, "-" where the run fails. Exits with 1 if a budget has
-less than half of the rate of a smaller one, in the best of three runs.
+Prints elements per second for each budget, "-" where the run fails, and the share of elements that
+were made twice. Exits with 1 if a budget has less than half of the rate of a smaller one, in the
+best of three runs, or if one of twice the least makes more than 5 % twice in each of them.
 """
 
 import json
@@ -14,8 +15,9 @@ import subprocess
 import sys
 import tempfile
 
-BUDGETS_KIB = [64 << i for i in range(13)]
+BUDGETS_KIB = [32 << i for i in range(14)]
 LEAST = 0.5
+MOST_TWICE = 0.05
 
 
 def write_inputs(folder):
@@ -47,27 +49,37 @@ def rate(program, flags, kib, report):
     report.unlink(missing_ok=True)
     run = subprocess.run([program, "profile", *flags, "--threads", "2", "--memory", f"{kib}KiB", "--quiet",
                           "--json", str(report)], capture_output=True, check=False, timeout=300)
-    return json.loads(report.read_text())["elements_per_second"] if run.returncode == 0 else None
+    if run.returncode != 0:
+        return None
+    found = json.loads(report.read_text())
+    return found["elements_per_second"], found["stages"][0]["items"] / found["elements"] - 1
 
 
 def main():
     program = sys.argv[1] if len(sys.argv) > 1 else "build/release/bin/penstock"
-    cliffs = 0
+    faults = 0
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         write_inputs(folder)
         for what, flags in situations(folder, sys.argv[2] if len(sys.argv) > 2 else None).items():
-            best = 0
+            best = least = 0
             print(what)
             for kib in BUDGETS_KIB:
-                rates = [rate(program, flags, kib, folder / "report.json") for _ in range(3)]
-                reached = max((each for each in rates if each is not None), default=None)
-                text = "-" if reached is None else f"{reached:,.0f}"
-                cliff = best > 0 and (reached or 0) < LEAST * best
-                cliffs += cliff
-                print(f"  {kib:>9,} KiB  {text:>12}" + ("  a cliff" if cliff else ""), flush=True)
-                best = max(best, reached or 0)
-    sys.exit(1 if cliffs else 0)
+                runs = [rate(program, flags, kib, folder / "report.json") for _ in range(3)]
+                runs = [run for run in runs if run is not None]
+                reached = max((run[0] for run in runs), default=0)
+                twice = min((run[1] for run in runs), default=0)
+                least = least or (kib if runs else 0)
+                said = []
+                if reached < LEAST * best:
+                    said.append("a cliff")
+                if twice > MOST_TWICE and kib >= 2 * least:
+                    said.append("too many made twice")
+                faults += len(said)
+                text = f"{reached:>12,.0f}  {twice:6.1%} twice" if runs else f"{'-':>12}"
+                print(f"  {kib:>9,} KiB  {text}  {', '.join(said)}", flush=True)
+                best = max(best, reached)
+    sys.exit(1 if faults else 0)
 
 
 if __name__ == "__main__":

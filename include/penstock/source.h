@@ -1,6 +1,7 @@
 // The contract of a source: where records come from.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -24,10 +25,10 @@ class ReadContext {
   /// Returns a buffer of at least `bytes` bytes. Its memory is reused once the last tensor that
   /// shares it is gone. Throws Error{resource_exhausted}.
   virtual BufferPtr allocate(std::size_t bytes) = 0;
-  /// States that these bytes of such a buffer, which several records share, are one record. The
-  /// byte budget then counts it as if it had a buffer of its own, as it has if it is read alone.
-  /// Call it in the order of the bytes. It is not needed where tensors view whole records.
-  virtual void note_record(const BufferPtr& /*buffer*/, std::span<const std::byte> /*record*/) {}
+  /// States that records end at these bytes of such a buffer. The byte budget then counts each as
+  /// if it had a buffer of its own, as it has if it is read alone. Call it in the order of the
+  /// bytes, before `read` returns. It is not needed where tensors view whole records.
+  virtual void note_records(const BufferPtr& /*buffer*/, std::span<const std::size_t> /*ends*/) {}
   /// Returns true if a read that has failed `tries` times with this error must be repeated, and
   /// waits before it returns. For streams only: the engine itself repeats reads of an indexed
   /// source.

@@ -9,7 +9,7 @@
 namespace penstock::remote {
 
 /// A runner of groups. Groups that workers can make join the pool's queue. All others are made
-/// here, as in a run without workers. Elements that are made one by one are always made here.
+/// here, as in a run without workers. Blocked groups are always made here.
 class RemoteRunner final : public GroupRunner, private GroupListener, private JobOwner {
  public:
   RemoteRunner(WorkerPool& pool, const RemoteServices& services, const SegmentWork& segment,

@@ -36,6 +36,11 @@ struct ReadPiece {
 void read_pieces(const Shards& shards, std::span<ReadPiece> pieces, ReadContext& context,
                  const std::function<void(ReadPiece&)>& arrived);
 
+/// Returns where in its buffer a record ends.
+inline std::size_t end_of(std::span<const std::byte> record, const BufferPtr& buffer) noexcept {
+  return static_cast<std::size_t>(record.data() - buffer->data()) + record.size();
+}
+
 /// Reads a piece that has just arrived once more, past every cache: bytes that look damaged may be
 /// intact on the disk. Reads in place, unless the piece is a view of a mapped file.
 void reread_piece(const Shards& shards, ReadPiece& piece, ReadContext& context);

@@ -52,6 +52,8 @@ class RecordsRead {
   }
 
   void arrived(ReadPiece& run, ReadContext& context) {
+    thread_local std::vector<std::size_t> ends;
+    ends.clear();
     std::size_t i = run.item;
     std::uint64_t at = 0;
     do {
@@ -60,7 +62,7 @@ class RecordsRead {
       if (run.status.ok()) {
         one.bytes = run.bytes.subspan(at, size);
         one.owner = run.owner;
-        context.note_record(one.owner, one.bytes);
+        if (run.owner) ends.push_back(end_of(one.bytes, run.owner));
         deliver_(i, one);
       } else if (size == run.size) {
         const Error& error = run.status.error();
@@ -71,6 +73,7 @@ class RecordsRead {
       at += size;
       ++i;
     } while (at < run.size);
+    if (!ends.empty()) context.note_records(run.owner, ends);
   }
 
   const Shards& shards_;

@@ -218,7 +218,10 @@ void TextRecords::read(std::span<ReadItem> items, ReadContext& context,
         throw Error(ErrorCode::changed,
                     "the record does not end where the shard's index says: the file has changed");
       }
-      context.note_record(piece.owner, piece.bytes);
+      if (piece.owner) {
+        const std::size_t end = end_of(piece.bytes, piece.owner);
+        context.note_records(piece.owner, {&end, 1});
+      }
       arrived(piece.item, record, piece.owner);
     } catch (...) {
       status = status_from_current_exception();

@@ -15,9 +15,10 @@ namespace penstock {
 class RunServices;
 struct OpenContext;
 
-/// Counts the elements of a stage's inputs that are closed, such as those of earlier repetitions,
-/// or what the stage left out itself, so that a restored run counts it, too. The stage opens its
-/// inputs with `OpenContext::closed`, and saves this with its position. Thread-safe.
+/// Counts the elements of a stage's inputs that are closed, such as earlier repetitions. It also
+/// counts the errors that the stage left out itself. The stage opens its inputs with
+/// `OpenContext::closed`, and saves this with its position. So a restored run counts them, too.
+/// Thread-safe.
 class ClosedCounts {
  public:
   /// `context` is that of the stage itself.

@@ -42,8 +42,7 @@ class RunServices {
   virtual StageCounters* counters(const Node& node) = 0;
   /// Returns what names these counters in states.
   virtual std::string key_of(const StageCounters& stage) const = 0;
-  /// Counts what a saved run had counted for the stage in this epoch. Returns its counters. Throws
-  /// Error{data_loss} if there is no such stage.
+  /// Counts what a saved run had counted for the stage in this epoch. Returns its counters.
   virtual const StageCounters& count_again(const std::string& stage, Passed passed,
                                            std::uint64_t epoch) = 0;
   /// Returns the stage's name in reports and errors, such as "map[2] decode".

@@ -122,7 +122,10 @@ class InterleaveIterator final : public OrderIterator {
       }
       input_->discard(position - position_);
       std::array<ElementRef, 1> none;  // errors that are skipped may lie in front of the end
-      if (input_ended && input_->pull(none) > 0) not_again();
+      if (input_ended && input_->pull(none) > 0) {
+        if (const Error* const error = run_error(none[0])) throw Error(*error);
+        not_again();
+      }
     }
     position_ = position;
     input_ended_ = input_ended;

@@ -180,8 +180,9 @@ void HeldInput::restore(StateReader& state, const std::function<void(ElementRef)
   }
   if (found < held) throw Error(ErrorCode::data_loss, "the state is damaged");
   ElementRef none;  // errors that are skipped may lie in front of the end
-  if (ended && next(none))
-    throw Error(ErrorCode::data_loss, "the input goes on where that of the state ended");
+  if (!ended || !next(none)) return;
+  if (const Error* const error = run_error(none)) throw Error(*error);
+  throw Error(ErrorCode::data_loss, "the input goes on where that of the state ended");
 }
 
 NodePtr make_items(Spec spec, std::vector<ElementRef> items) {

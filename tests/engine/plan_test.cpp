@@ -104,7 +104,7 @@ TEST(Plan, HasTheSegmentsThatARunOpens) {
       EXPECT_EQ(texts, expected) << plan.to_string();
     }
     penstock::Run run(plan, {});
-    const SegmentPtr top = open_graph(run.state().plan(), run.stages(), 0);
+    const SegmentPtr top = open_graph(run.state().plan(), run.stages(), 0, true);
     EXPECT_EQ(run.segments().size(), plan.segments().size())
         << plan.to_string() << testing::PrintToString(texts);
   }

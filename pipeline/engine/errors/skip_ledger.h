@@ -44,7 +44,7 @@ class SkipLedger {
   /// Counts good elements after the last bad one.
   void pass(const Account& account, std::uint64_t good) EXCLUDES(mutex_);
   void surfaced(const Error& error) EXCLUDES(mutex_);
-  /// Counts an error that the stage left out, which no limit concerns.
+  /// Counts an error that the stage left out. It ends no run by itself.
   void leave_out(const Account& account, const Error& error) EXCLUDES(mutex_);
   /// Ends the run with this error as soon as a stage counts it.
   void end(const Error& error) EXCLUDES(mutex_);

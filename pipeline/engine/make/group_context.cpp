@@ -40,9 +40,8 @@ BufferPtr GroupContext::allocate(std::size_t bytes) {
   return buffer;
 }
 
-void GroupContext::note_record(const BufferPtr& buffer, std::span<const std::byte> record) {
-  if (HeldMark* const mark = buffer ? buffer->held_mark() : nullptr)
-    mark->add_record(static_cast<std::size_t>(record.data() - buffer->data()), record.size());
+void GroupContext::note_records(const BufferPtr& buffer, std::span<const std::size_t> ends) {
+  if (HeldMark* const mark = buffer ? buffer->held_mark() : nullptr) mark->add_records(ends);
 }
 
 // Only the limit and the slots decide whether there can ever be room, not the present use by other

@@ -46,7 +46,7 @@ class GroupContext final : public WorkContext, public CodecBudget, public Device
   }
 
   BufferPtr allocate(std::size_t bytes) override;
-  void note_record(const BufferPtr& buffer, std::span<const std::byte> record) override;
+  void note_records(const BufferPtr& buffer, std::span<const std::size_t> ends) override;
   void take(std::uint64_t bytes) override;
   void give(std::uint64_t bytes) noexcept override;
   bool trust_data() const noexcept override { return trust_data_; }

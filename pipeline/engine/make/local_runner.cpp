@@ -193,6 +193,7 @@ bool LocalRunner::remake(Group& group, bool last_try) {
   group.context.emplace(run_.making, key_);
   make_work(group);
   if (group.reads) read_part(group, 0, 1);
+  if (listener_.stopping()) return true;  // perhaps nothing was read
   make(group);
   const GroupContext& context = *group.context;
   const bool impossible = group.count == 1 && context.blocked_bytes() > run_.making.memory.limit();

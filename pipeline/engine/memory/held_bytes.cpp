@@ -17,19 +17,16 @@ void HeldBytes::raise(std::uint64_t bytes) noexcept {
   run_.grew_.store(true, std::memory_order_release);
 }
 
-void HeldMark::add_record(std::size_t begin, std::size_t size) {
-  if (ends_.empty() || begin >= ends_.back()) ends_.push_back(begin + size);
+void HeldMark::add_records(std::span<const std::size_t> ends) {
+  if (!ends_.empty() && (ends.empty() || ends.front() <= ends_.back())) return;
+  ends_.insert(ends_.end(), ends.begin(), ends.end());
 }
 
-HeldMark::Record HeldMark::record_at(std::size_t byte, std::size_t& near) const noexcept {
-  const auto begin_of = [this](std::size_t i) { return i > 0 ? ends_[i - 1] : 0; };
-  if (near < ends_.size() && byte >= ends_[near]) ++near;
-  if (near >= ends_.size() || byte < begin_of(near) || byte >= ends_[near]) {
-    const auto behind = std::upper_bound(ends_.begin(), ends_.end(), byte);
-    if (behind == ends_.end()) return {};
-    near = static_cast<std::size_t>(behind - ends_.begin());
-  }
-  return {begin_of(near), ends_[near]};
+HeldMark::Record HeldMark::find_record(std::size_t byte, std::size_t& near) const noexcept {
+  const auto behind = std::upper_bound(ends_.begin(), ends_.end(), byte);
+  if (behind == ends_.end()) return {};
+  near = static_cast<std::size_t>(behind - ends_.begin());
+  return {near > 0 ? ends_[near - 1] : 0, *behind};
 }
 
 void HeldMark::hold_first(HeldBytes& holder) noexcept {
@@ -85,16 +82,16 @@ void HeldBytesOfRun::restart() noexcept {
   grew_.store(true, std::memory_order_release);
 }
 
-std::uint64_t SharedViews::add(Buffer& buffer, const std::byte* data, std::size_t bytes) noexcept {
+std::uint64_t SharedViews::add_first(Buffer& buffer, std::size_t byte, std::size_t bytes) noexcept {
   if (&buffer != last_) {
     last_ = &buffer;
-    record_ = {};
+    mark_ = buffer.held_mark();
     near_ = 0;
   }
-  const HeldMark* const mark = buffer.held_mark();
-  const auto byte = static_cast<std::size_t>(data - buffer.data());
-  if (byte - record_.begin < record_.end - record_.begin) return 0;
-  if (mark != nullptr) record_ = mark->record_at(byte, near_);
+  record_ = mark_ != nullptr ? mark_->record_at(byte, near_) : HeldMark::Record();
+  // An empty text may lie behind the last byte of its record.
+  if (mark_ != nullptr && bytes == 0 && record_.end == 0 && byte > 0)
+    record_ = mark_->record_at(byte - 1, near_);
   const std::size_t record = record_.end - record_.begin;
   return Memory::rounded(record > 0 ? record : buffer.unique() ? buffer.size() : bytes);
 }
@@ -198,7 +195,8 @@ void hold(const ElementRef& item, HeldBytes& holder) noexcept {
 
 std::uint64_t take_from_holder(std::span<const ElementRef> items) noexcept {
   std::uint64_t bytes = 0;
-  ViewsOfBuffers shared([&](HeldMark& mark, std::uint64_t views) { bytes += mark.drop_view(views); });
+  ViewsOfBuffers shared(
+      [&](HeldMark& mark, std::uint64_t views) { bytes += mark.drop_view(views); });
   for (const ElementRef& item : items) bytes += take(item, shared);
   shared.end();
   return bytes;

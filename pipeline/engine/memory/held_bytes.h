@@ -65,8 +65,9 @@ class HeldMark {
       : bytes_(bytes), always_(always), has_parts_(has_parts) {}
   bool has_parts() const noexcept { return has_parts_; }
 
-  /// Notes a record in the buffer, behind those before it. Call it before other threads see it.
-  void add_record(std::size_t begin, std::size_t size);
+  /// Notes where records of the buffer end, behind those before. Call it before other threads see
+  /// the buffer.
+  void add_records(std::span<const std::size_t> ends);
   /// The buffer is used again, and has no records.
   void drop_records() noexcept { ends_.clear(); }
   /// A record: its first byte, and that behind its last one.
@@ -76,7 +77,12 @@ class HeldMark {
   };
   /// Returns the record with this byte; an empty one if none was noted. `near` is the number of one
   /// that is likely to be close, and then that of this one.
-  Record record_at(std::size_t byte, std::size_t& near) const noexcept;
+  Record record_at(std::size_t byte, std::size_t& near) const noexcept {
+    if (near < ends_.size() && byte >= ends_[near]) ++near;  // most likely the next one
+    const std::size_t begin = near > 0 && near < ends_.size() ? ends_[near - 1] : 0;
+    if (near < ends_.size() && byte >= begin && byte < ends_[near]) return {begin, ends_[near]};
+    return find_record(byte, near);
+  }
   /// Notes what views of the buffer would take if each had memory of its own. Call it before
   /// `hold`.
   void add_views(std::uint64_t bytes) noexcept {
@@ -91,6 +97,7 @@ class HeldMark {
 
  private:
   void hold_first(HeldBytes& holder) noexcept;
+  Record find_record(std::size_t byte, std::size_t& near) const noexcept;
 
   const std::uint64_t bytes_;
   HeldBytes* const always_;
@@ -141,11 +148,18 @@ class SharedViews {
   /// Begins with another element.
   void next() noexcept { record_ = {}; }
   /// Adds a view of `buffer`, and returns its bytes.
-  std::uint64_t add(Buffer& buffer, const std::byte* data, std::size_t bytes) noexcept;
+  std::uint64_t add(Buffer& buffer, const std::byte* data, std::size_t bytes) noexcept {
+    const auto byte = static_cast<std::size_t>(data - buffer.data());
+    const bool same = &buffer == last_ && byte - record_.begin < record_.end - record_.begin;
+    return same ? 0 : add_first(buffer, byte, bytes);
+  }
 
  private:
+  std::uint64_t add_first(Buffer& buffer, std::size_t byte, std::size_t bytes) noexcept;
+
   const Buffer* last_ = nullptr;
-  HeldMark::Record record_;  // the last one of this element
+  const HeldMark* mark_ = nullptr;  // of that
+  HeldMark::Record record_;         // the last one of this element
   std::size_t near_ = 0;
 };
 

@@ -28,13 +28,14 @@ struct Group;
 /// 1. A thread that can do without the memory continues.
 /// 2. Idle slots are freed.
 /// 3. The run steps back, makes the element alone, and makes less ahead from then on (`StepBack`).
-/// 4. The element fails.
+/// 4. The elements fail for which there is no memory.
 ///
 /// A consumer whose segment lacks a slot comes last. If memory is scarce for no one else, the
 /// caller has the slots, and may return them within 2 s.
 ///
 /// So a full budget does not hang, and an element that would fit by itself does not fail. There is
-/// one exception: runs that cannot return to their position do not step back.
+/// one exception: runs that cannot return to their position do not step back. A group of theirs may
+/// then lose elements that would fit alone.
 ///
 /// Thread-safe.
 class MemoryLine {

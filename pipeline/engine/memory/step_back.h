@@ -21,8 +21,8 @@ namespace penstock {
 /// then opens the epoch again at its position, and each segment makes one element at a time, when
 /// it is asked for one. So nothing but the stages' own state and one slot of each batch stage lies
 /// beside the element, whatever the threads did before. From then on each segment makes half as
-/// many groups ahead. After a while it tries twice as many; the next time that this fails, after
-/// twice as long. Thread-safe.
+/// many groups ahead. After a while it tries twice as many. That while doubles with each halving.
+/// Thread-safe.
 class StepBack {
  public:
   /// The parts of the run that it uses.

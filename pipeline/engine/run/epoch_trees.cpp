@@ -7,8 +7,10 @@
 
 namespace penstock {
 
-SegmentPtr open_graph(const Plan& plan, StageServices& stages, std::uint64_t epoch) {
-  const OpenContext context{stages, epoch};
+SegmentPtr open_graph(const Plan& plan, StageServices& stages, std::uint64_t epoch,
+                      bool first_counted) {
+  OpenContext context{stages, epoch};
+  context.first_counted = first_counted;
   OrderIteratorPtr top = plan.root()->open(context);
   if (top->segment() == nullptr) top = stages.values(*plan.root(), std::move(top), context, true);
   SegmentPtr segment(top->segment());
@@ -23,7 +25,7 @@ Segment* EpochTrees::current() {
 
 Segment& EpochTrees::open(std::uint64_t epoch, std::string_view position) {
   const AtWork at_work(activity_);
-  SegmentPtr opened = open_graph(plan_, stages_, epoch);
+  SegmentPtr opened = open_graph(plan_, stages_, epoch, first_counted_);
   if (!position.empty()) {
     // Some stages redo work to get there. This thread waits for it, or does it itself.
     const Counted waits = activity_.consumer_waits();
@@ -95,7 +97,7 @@ void EpochTrees::begin_ahead(std::uint64_t epoch) noexcept {
   const AtWork at_work(activity_);
   SegmentPtr opened;
   try {
-    opened = open_graph(plan_, stages_, epoch);
+    opened = open_graph(plan_, stages_, epoch, first_counted_);
     opened->start();
   } catch (...) {
     return;  // the consumer will open it and get the error

@@ -14,8 +14,10 @@
 
 namespace penstock {
 
-/// Opens the whole graph for an epoch.
-SegmentPtr open_graph(const Plan& plan, StageServices& stages, std::uint64_t epoch);
+/// Opens the whole graph for an epoch. `first_counted` is false if the run resumes behind one that
+/// had completed the first epoch.
+SegmentPtr open_graph(const Plan& plan, StageServices& stages, std::uint64_t epoch,
+                      bool first_counted);
 
 /// The open graph of the current epoch and, once all of that has been handed over, the graph of the
 /// next epoch, which is begun ahead. Only one thread at a time may open, close, or move to another
@@ -27,6 +29,8 @@ class EpochTrees {
       : plan_(plan), stages_(stages), activity_(activity), epochs_(epochs) {}
   ~EpochTrees() { close(); }
 
+  /// States that the run resumes between two epochs. Call this before anything is opened.
+  void first_was_counted() noexcept { first_counted_ = false; }
   /// Returns the current epoch's tree; null if it is not open.
   Segment* current() EXCLUDES(mutex_);
   /// Opens this epoch at a position. An empty position is its beginning.
@@ -54,6 +58,7 @@ class EpochTrees {
   StageServices& stages_;
   Activity& activity_;
   const std::uint64_t epochs_;
+  bool first_counted_ = true;  // constant once a tree was opened
   mutable Mutex mutex_;
   SegmentPtr current_ GUARDED_BY(mutex_);
   std::optional<std::string> left_at_ GUARDED_BY(mutex_);  // while there is no current tree

@@ -33,6 +33,8 @@ void Position::restore(const SavedRun& saved) {
   run_.ledger.restore(saved.errors);
   StateReader passed(saved.passed);
   run_.stages.restore_passed(passed);
+  // Caches that the saved run had filled fill again. Within an epoch, their own states tell.
+  if (saved.ended || (saved.epoch > 0 && saved.tree.empty())) trees_.first_was_counted();
   {
     MutexLock lock(mutex_);
     epoch_ = saved.epoch;
