@@ -35,7 +35,7 @@ struct OpenContext {
   /// False if work is redone to return to a run's position. That run has already counted the
   /// failures.
   bool counted = true;
-  /// The same for elements that caches draw as in the first epoch.
+  /// The same for elements that caches at the top draw as in the first epoch.
   bool first_counted = true;
   /// The stores of a nested dataset's caches. Null at the top, where the run keeps them.
   std::shared_ptr<NestedCaches> caches{};
@@ -62,7 +62,7 @@ struct OpenContext {
     result.path = as.path;
     result.place.repeats = as.repeats;
     result.place.branches = as.branches;
-    result.counted = counted && first_counted;
+    result.counted = counted && (first_counted || caches);
     return result;
   }
   OpenContext closed_by(std::shared_ptr<ClosedCounts> counts) const {
