@@ -177,18 +177,34 @@ TEST_F(SharedRecords, TextsOfASlot) {
   EXPECT_EQ(slot.text_bytes(), 3 * Memory::rounded(kRecord));
 }
 
+TEST_F(SharedRecords, ViewsInAnyOrder) {
+  note({200, 400, 500});
+  SharedViews views;
+  const auto add = [&](std::size_t at, std::size_t bytes) {
+    return views.add(*buffer_, buffer_->data() + at, bytes);
+  };
+  const std::uint64_t record = Memory::rounded(kRecord);
+  EXPECT_EQ(add(300, 5), record);
+  EXPECT_EQ(add(399, 1), 0U) << "the same record";
+  EXPECT_EQ(add(10, 5), record) << "one before";
+  EXPECT_EQ(add(450, 5), Memory::rounded(100)) << "one behind the next";
+  views.next();
+  EXPECT_EQ(add(450, 5), Memory::rounded(100)) << "for another element";
+  EXPECT_EQ(add(500, 0), Memory::rounded(100)) << "an empty text at the end";
+  const BufferPtr other = buffer_;  // now it is shared
+  EXPECT_EQ(add(550, 30), Memory::rounded(30)) << "behind all records";
+  EXPECT_EQ(add(560, 0), Memory::rounded(0));
+  EXPECT_EQ(add(0, 5), record);
+}
+
 TEST_F(SharedRecords, UsedAgain) {
   note({200, 400});
-  const HeldMark& mark = *buffer_->held_mark();
-  std::size_t near = 5;
-  EXPECT_EQ(mark.record_at(399, near).begin, 200U);
-  EXPECT_EQ(mark.record_at(0, near).end, 200U);
-  EXPECT_EQ(mark.record_at(400, near).end, 0U) << "behind the last one";
+  EXPECT_EQ(buffer_->held_mark()->records().size(), 2U);
   const std::byte* const data = buffer_->data();
   buffer_ = {};
   buffer_ = memory_->allocate(3 * kRecord, promised_);
   ASSERT_EQ(buffer_->data(), data);
-  EXPECT_EQ(buffer_->held_mark()->record_at(0, near).end, 0U);
+  EXPECT_TRUE(buffer_->held_mark()->records().empty());
 }
 
 }  // namespace held_bytes_test

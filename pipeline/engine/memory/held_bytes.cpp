@@ -22,13 +22,6 @@ void HeldMark::add_records(std::span<const std::size_t> ends) {
   ends_.insert(ends_.end(), ends.begin(), ends.end());
 }
 
-HeldMark::Record HeldMark::find_record(std::size_t byte, std::size_t& near) const noexcept {
-  const auto behind = std::upper_bound(ends_.begin(), ends_.end(), byte);
-  if (behind == ends_.end()) return {};
-  near = static_cast<std::size_t>(behind - ends_.begin());
-  return {near > 0 ? ends_[near - 1] : 0, *behind};
-}
-
 void HeldMark::hold_first(HeldBytes& holder) noexcept {
   HeldBytes& by = always_ != nullptr ? *always_ : holder;
   HeldBytes* none = nullptr;
@@ -82,18 +75,33 @@ void HeldBytesOfRun::restart() noexcept {
   grew_.store(true, std::memory_order_release);
 }
 
-std::uint64_t SharedViews::add_first(Buffer& buffer, std::size_t byte, std::size_t bytes) noexcept {
+std::uint64_t SharedViews::add_far(Buffer& buffer, std::size_t byte, std::size_t bytes) noexcept {
   if (&buffer != last_) {
     last_ = &buffer;
-    mark_ = buffer.held_mark();
-    near_ = 0;
+    const HeldMark* const mark = buffer.held_mark();
+    records_ = mark != nullptr ? mark->records() : std::span<const std::size_t>();
   }
-  record_ = mark_ != nullptr ? mark_->record_at(byte, near_) : HeldMark::Record();
   // An empty text may lie behind the last byte of its record.
-  if (mark_ != nullptr && bytes == 0 && record_.end == 0 && byte > 0)
-    record_ = mark_->record_at(byte - 1, near_);
-  const std::size_t record = record_.end - record_.begin;
-  return Memory::rounded(record > 0 ? record : buffer.unique() ? buffer.size() : bytes);
+  if (find(byte) || (bytes == 0 && byte > 0 && find(byte - 1))) {
+    counted_ = true;
+    return rounded(end_ - begin_);
+  }
+  return rounded(buffer.unique() ? buffer.size() : bytes);
+}
+
+bool SharedViews::find(std::size_t byte) noexcept {
+  begin_ = end_ = 0;
+  const auto behind = std::upper_bound(records_.begin(), records_.end(), byte);
+  near_ = static_cast<std::size_t>(behind - records_.begin());
+  if (behind == records_.end()) return false;
+  begin_ = near_ > 0 ? records_[near_ - 1] : 0;
+  end_ = *behind;
+  return true;
+}
+
+std::uint64_t SharedViews::round(std::size_t size) noexcept {
+  size_ = size;
+  return rounded_ = Memory::rounded(size);
 }
 
 namespace {

@@ -70,19 +70,8 @@ class HeldMark {
   void add_records(std::span<const std::size_t> ends);
   /// The buffer is used again, and has no records.
   void drop_records() noexcept { ends_.clear(); }
-  /// A record: its first byte, and that behind its last one.
-  struct Record {
-    std::size_t begin = 0;
-    std::size_t end = 0;
-  };
-  /// Returns the record with this byte; an empty one if none was noted. `near` is the number of one
-  /// that is likely to be close, and then that of this one.
-  Record record_at(std::size_t byte, std::size_t& near) const noexcept {
-    if (near < ends_.size() && byte >= ends_[near]) ++near;  // most likely the next one
-    const std::size_t begin = near > 0 && near < ends_.size() ? ends_[near - 1] : 0;
-    if (near < ends_.size() && byte >= begin && byte < ends_[near]) return {begin, ends_[near]};
-    return find_record(byte, near);
-  }
+  /// Returns where they end, in order; the first one begins at 0.
+  std::span<const std::size_t> records() const noexcept { return ends_; }
   /// Notes what views of the buffer would take if each had memory of its own. Call it before
   /// `hold`.
   void add_views(std::uint64_t bytes) noexcept {
@@ -97,7 +86,6 @@ class HeldMark {
 
  private:
   void hold_first(HeldBytes& holder) noexcept;
-  Record find_record(std::size_t byte, std::size_t& near) const noexcept;
 
   const std::uint64_t bytes_;
   HeldBytes* const always_;
@@ -146,21 +134,38 @@ class HeldBytesOfRun {
 class SharedViews {
  public:
   /// Begins with another element.
-  void next() noexcept { record_ = {}; }
+  void next() noexcept { counted_ = false; }
   /// Adds a view of `buffer`, and returns its bytes.
   std::uint64_t add(Buffer& buffer, const std::byte* data, std::size_t bytes) noexcept {
     const auto byte = static_cast<std::size_t>(data - buffer.data());
-    const bool same = &buffer == last_ && byte - record_.begin < record_.end - record_.begin;
-    return same ? 0 : add_first(buffer, byte, bytes);
+    if (&buffer == last_ && byte >= begin_ && byte < end_)
+      return std::exchange(counted_, true) ? 0 : rounded(end_ - begin_);
+    if (&buffer != last_ || byte < end_ || near_ + 1 >= records_.size() ||
+        byte >= records_[near_ + 1])
+      return add_far(buffer, byte, bytes);
+    begin_ = std::exchange(end_, records_[++near_]);  // most views are of the next record
+    counted_ = true;
+    return rounded(end_ - begin_);
   }
 
  private:
-  std::uint64_t add_first(Buffer& buffer, std::size_t byte, std::size_t bytes) noexcept;
+  std::uint64_t add_far(Buffer& buffer, std::size_t byte, std::size_t bytes) noexcept;
+  bool find(std::size_t byte) noexcept;
+  // Many records have one size.
+  std::uint64_t rounded(std::size_t size) noexcept {
+    return size == size_ ? rounded_ : round(size);
+  }
+  std::uint64_t round(std::size_t size) noexcept;
 
   const Buffer* last_ = nullptr;
-  const HeldMark* mark_ = nullptr;  // of that
-  HeldMark::Record record_;         // the last one of this element
+  std::span<const std::size_t> records_;  // of that
+  // The last record: its number, and its bytes. It has none if it is not known.
   std::size_t near_ = 0;
+  std::size_t begin_ = 0;
+  std::size_t end_ = 0;
+  bool counted_ = false;         // for this element
+  std::size_t size_ = SIZE_MAX;  // that was rounded last
+  std::uint64_t rounded_ = 0;    // to this
 };
 
 /// Notes which memory the results of a group share.
