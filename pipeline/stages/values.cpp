@@ -182,7 +182,7 @@ void HeldInput::restore(StateReader& state, const std::function<void(ElementRef)
   ElementRef none;  // errors that are skipped may lie in front of the end
   if (!ended || !next(none)) return;
   if (const Error* const error = run_error(none)) throw Error(*error);
-  throw Error(ErrorCode::data_loss, "the input goes on where that of the state ended");
+  throw Error(ErrorCode::data_loss, "the input has more elements than when the state was saved");
 }
 
 NodePtr make_items(Spec spec, std::vector<ElementRef> items) {
